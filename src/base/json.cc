@@ -1,0 +1,36 @@
+#include "base/json.h"
+
+#include "base/check.h"
+
+namespace rose {
+
+Result<Json> parse_json(std::string_view text, int depth_limit) {
+  // What is too deep is refused before anything recursive (copy, dump, render) meets it.
+  int depth = 0, deepest = 0;
+  bool in_string = false, escaped = false;
+  for (const char c : text) {
+    if (in_string) {
+      if (escaped) escaped = false;
+      else if (c == '\\') escaped = true;
+      else if (c == '"') in_string = false;
+      continue;
+    }
+    if (c == '"') in_string = true;
+    if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
+    if (c == ']' || c == '}') --depth;
+  }
+  if (deepest > depth_limit)
+    return fail(ErrorKind::invalid,
+                strf("JSON is nested %d deep, the limit is %d", deepest, depth_limit));
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    return fail(ErrorKind::invalid, strf("not valid JSON at byte %zu: %s", error.byte, error.what()));
+  }
+}
+
+std::string dump_json(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace rose
