@@ -9,14 +9,14 @@ namespace rose {
 [[gnu::format(printf, 1, 2)]] std::string strf(const char* format, ...);
 
 [[noreturn, gnu::format(printf, 4, 5)]] void check_failed(const char* file, int line,
-                                                          const char* condition,
-                                                          const char* format, ...);
+                                                          const char* condition, const char* format,
+                                                          ...);
 
 }  // namespace rose
 
 // ROSE_CHECK(condition, "what was being done: what was found, what was wanted", values...)
-#define ROSE_CHECK(condition, ...)                                             \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]]                                             \
-      ::rose::check_failed(__FILE__, __LINE__, #condition, __VA_ARGS__);       \
+#define ROSE_CHECK(condition, ...)                                       \
+  do {                                                                   \
+    if (!(condition)) [[unlikely]]                                       \
+      ::rose::check_failed(__FILE__, __LINE__, #condition, __VA_ARGS__); \
   } while (false)

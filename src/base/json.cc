@@ -10,9 +10,12 @@ Result<Json> parse_json(std::string_view text, int depth_limit) {
   bool in_string = false, escaped = false;
   for (const char c : text) {
     if (in_string) {
-      if (escaped) escaped = false;
-      else if (c == '\\') escaped = true;
-      else if (c == '"') in_string = false;
+      if (escaped)
+        escaped = false;
+      else if (c == '\\')
+        escaped = true;
+      else if (c == '"')
+        in_string = false;
       continue;
     }
     if (c == '"') in_string = true;
@@ -25,7 +28,8 @@ Result<Json> parse_json(std::string_view text, int depth_limit) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    return fail(ErrorKind::invalid, strf("not valid JSON at byte %zu: %s", error.byte, error.what()));
+    return fail(ErrorKind::invalid,
+                strf("not valid JSON at byte %zu: %s", error.byte, error.what()));
   }
 }
 

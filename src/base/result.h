@@ -15,9 +15,7 @@ struct Error {
   std::string message;
 
   // Callers add what they were doing, outermost first.
-  Error within(const std::string& doing) && {
-    return {kind, doing + ": " + std::move(message)};
-  }
+  Error within(const std::string& doing) && { return {kind, doing + ": " + std::move(message)}; }
 };
 
 template <class T>
@@ -40,10 +38,10 @@ Result<T> within(Result<T> result, const std::string& doing) {
 }  // namespace rose
 
 // The value of a Result, or return its error to the caller.
-#define TRY(expression)                                                              \
-  __extension__({                                                                    \
-    auto try_result = (expression);                                                  \
-    if (!try_result) [[unlikely]]                                                    \
-      return tl::unexpected<::rose::Error>(std::move(try_result).error());           \
-    *std::move(try_result);                                                          \
+#define TRY(expression)                                                    \
+  __extension__({                                                          \
+    auto try_result = (expression);                                        \
+    if (!try_result) [[unlikely]]                                          \
+      return tl::unexpected<::rose::Error>(std::move(try_result).error()); \
+    *std::move(try_result);                                                \
   })

@@ -18,8 +18,10 @@ inline bf16 to_bf16(float value) {
 // Stores a float as T, rounding once.
 template <class T>
 T from_f32(float value) {
-  if constexpr (std::is_same_v<T, bf16>) return to_bf16(value);
-  else return value;
+  if constexpr (std::is_same_v<T, bf16>)
+    return to_bf16(value);
+  else
+    return value;
 }
 
 }  // namespace rose

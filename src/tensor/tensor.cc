@@ -7,7 +7,8 @@ struct DTypeRow {
   const char* name;
   int bytes;
 };
-constexpr DTypeRow kDTypes[] = {{"f32", 4}, {"bf16", 2}, {"i32", 4}, {"i64", 8}, {"i8", 1}, {"u8", 1}};
+constexpr DTypeRow kDTypes[] = {{"f32", 4}, {"bf16", 2}, {"i32", 4},
+                                {"i64", 8}, {"i8", 1},   {"u8", 1}};
 }  // namespace
 
 int bytes_of(DType dtype) { return kDTypes[int(dtype)].bytes; }
@@ -58,8 +59,8 @@ void shape_check(const char* op, const Tensor& tensor, const char* operand,
   for (Dim* dim : dims) {
     const int64_t found = tensor.dims[size_t(i++)];
     if (dim->size < 0) dim->size = found;
-    ROSE_CHECK(dim->size == found, "%s: %s is %s, but %s is %ld", op, operand,
-               show(tensor).c_str(), dim->name, long(dim->size));
+    ROSE_CHECK(dim->size == found, "%s: %s is %s, but %s is %ld", op, operand, show(tensor).c_str(),
+               dim->name, long(dim->size));
   }
 }
 

@@ -33,7 +33,7 @@ struct ChatMessage {
 
 struct Tool {
   std::string name;
-  std::string description;             // may be empty
+  std::string description;                 // may be empty
   std::shared_ptr<const Json> parameters;  // JSON Schema, key order kept; null: takes nothing
 };
 
@@ -52,10 +52,10 @@ struct ChatPrompt {
 // stream gives the whole field, however the tokens were cut into chunks.
 struct ChatEvent {
   enum class Kind {
-    reasoning,        // text: what it thinks
-    content,          // text: what the user sees
-    tool_call,        // text: the name of the tool; a new call begins
-    tool_arguments,   // text: more of the arguments of the newest call
+    reasoning,       // text: what it thinks
+    content,         // text: what the user sees
+    tool_call,       // text: the name of the tool; a new call begins
+    tool_arguments,  // text: more of the arguments of the newest call
   };
   Kind kind;
   std::string text;
@@ -86,6 +86,7 @@ class ChatFormat {
 };
 
 // The format named ("harmony", …) over this tokenizer, which must outlive it.
-Result<std::unique_ptr<ChatFormat>> make_chat_format(std::string_view name, const Tokenizer& tokenizer);
+Result<std::unique_ptr<ChatFormat>> make_chat_format(std::string_view name,
+                                                     const Tokenizer& tokenizer);
 
 }  // namespace rose

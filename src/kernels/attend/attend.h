@@ -1,0 +1,30 @@
+// Causal attention over the paged cache, which already holds this step's keys and values.
+//
+//   score_j = scale * q . k_j          for max(0, i - window + 1) <= j <= i
+//   p_j     = exp(score_j) / (sum exp(score) + exp(sink_head))
+//   y       = round(sum p_j v_j)
+//
+// The sink is one more logit in the softmax, not scaled, with no value behind it. Everything between
+// the loads and the last rounding is f32 (the reference: f64). Query head h reads
+// kv head h / (heads / kv_heads).
+#pragma once
+#include "device/device.h"
+#include "kernels/batch.h"
+
+namespace rose {
+
+inline constexpr int kEveryKey = 1 << 30;  // a window that nothing leaves
+
+struct Attend {
+  Tensor y;    // [tokens, heads head_dim]  f32 or bf16
+  Tensor qkv;  // [tokens, (heads + 2 kv_heads) head_dim]  like y; queries rotated
+  KvLayer kv;
+  const Batch* batch;
+  Tensor sinks;            // [heads]  f32
+  int window = kEveryKey;  // keys a query sees, itself included
+  int heads = 0;
+  int head_dim = 0;
+  float scale = 1;
+};
+
+}  // namespace rose

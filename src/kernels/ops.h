@@ -1,0 +1,50 @@
+// Every op the engine can do, one field each. A backend is a device and a filled-in table; choosing
+// a backend is choosing a table, and no caller asks which it got.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "device/device.h"
+#include "kernels/weight.h"
+
+namespace rose {
+
+struct Embed;
+struct RmsNorm;
+struct Matmul;
+struct RopeStore;
+struct Attend;
+struct Route;
+struct Experts;
+struct Gather;
+struct Sample;
+struct Pack;
+
+struct Ops {
+  const char* name;  // "ref", "cpu avx512-vnni", "cpu avx2", …
+  const Device* device;
+
+  int64_t (*weight_bytes)(Format format, int experts, int rows, int columns);
+  void (*pack)(Stream&, const Pack&);
+
+  void (*embed)(Stream&, const Embed&);
+  void (*rms_norm)(Stream&, const RmsNorm&);
+  void (*matmul)(Stream&, const Matmul&);
+  void (*rope_store)(Stream&, const RopeStore&);
+  void (*attend)(Stream&, const Attend&);
+  void (*route)(Stream&, const Route&);
+  void (*experts)(Stream&, const Experts&);
+  void (*gather)(Stream&, const Gather&);
+  void (*sample)(Stream&, const Sample&);
+};
+
+const Ops& reference_ops();  // plain loops: slow, small, and the oracle of every test
+
+// Every table this computer can run, the reference first, the fastest last.
+std::vector<const Ops*> available_ops();
+
+// By the name of a device: "auto", "cpu", "ref". The error lists what there is.
+Result<const Ops*> find_ops(const std::string& device);
+
+}  // namespace rose

@@ -1,0 +1,20 @@
+// Turns a matrix of a checkpoint into a backend's own layout, once, while loading.
+//
+//   bf16  -> bf16, q8         scale = max|w| of 32 / 127, value = nearest integer (ties to even)
+//   mxfp4 -> mxfp4, mxfp4_q8  exactly
+//   mxfp4 -> bf16, q8         through its exact values
+#pragma once
+#include "device/device.h"
+#include "kernels/weight.h"
+
+namespace rose {
+
+struct Pack {
+  Weight to;  // its data is written
+  RawWeight from;
+};
+
+// Whether a matrix of this kind can be kept in this format.
+bool packable(RawWeight::Kind from, Format to);
+
+}  // namespace rose

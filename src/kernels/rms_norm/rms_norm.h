@@ -1,0 +1,28 @@
+// RMSNorm over the last dimension, with the residual add folded in:
+//
+//   x <- round(x + add)                                   where `add` is given
+//   y  = round(x * gain / sqrt(mean(x^2) + eps))
+//
+// `round` is to the type of the activations (f32: nothing). The norm is of the rounded sum: what is
+// kept and what is normalised are the same numbers. Rounded once, after the gain.
+#pragma once
+#include "device/device.h"
+#include "kernels/cost.h"
+#include "tensor/tensor.h"
+
+namespace rose {
+
+struct RmsNorm {
+  Tensor y;         // [tokens, hidden]  f32 or bf16
+  Tensor x;         // [tokens, hidden]  like y, updated in place
+  Tensor add = {};  // [tokens, hidden]  like y, or none
+  Tensor gain;      // [hidden]  f32
+  float eps = 1e-5f;
+};
+
+inline Cost cost(const RmsNorm& op) {
+  const int64_t passes = op.add ? 4 : 2;  // read x and add, write x and y | read x, write y
+  return {.bytes = passes * op.x.bytes() + op.gain.bytes(), .flops = 5 * op.x.elements()};
+}
+
+}  // namespace rose

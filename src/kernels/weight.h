@@ -1,0 +1,41 @@
+// A matrix as a backend keeps it: a format (what numbers it holds) and a layout (in which order).
+// Layers hand a Weight to an op and never look inside.
+#pragma once
+#include "tensor/tensor.h"
+
+namespace rose {
+
+enum class Format : uint8_t {
+  bf16,      // as published
+  q8,        // int8, one f32 scale for 32 values along the input axis; meets int8 activations
+  mxfp4,     // E2M1 in blocks of 32 with an E8M0 scale (tensor/mxfp4.h), as published
+  mxfp4_q8,  // the same numbers, met by int8 activations
+};
+const char* name_of(Format format);
+
+struct Weight {
+  Format format = Format::bf16;
+  int experts = 1;       // matrices that follow one another
+  int rows = 0;          // outputs
+  int columns = 0;       // inputs
+  void* data = nullptr;  // in the layout of the backend that packed it; `weight_bytes` of it
+
+  explicit operator bool() const { return data != nullptr; }
+};
+
+// A matrix as a checkpoint has it, in host memory.
+struct RawWeight {
+  enum class Kind : uint8_t {
+    bf16,             // [experts, rows, columns]  bf16
+    bf16_transposed,  // [experts, columns, rows]  bf16
+    mxfp4,            // codes [experts, rows, columns / 2], scales [experts, rows, columns / 32]
+  };
+  Kind kind = Kind::bf16;
+  int experts = 1;
+  int rows = 0;
+  int columns = 0;
+  const uint8_t* values = nullptr;  // unaligned: files promise no alignment
+  const uint8_t* scales = nullptr;  // of mxfp4
+};
+
+}  // namespace rose

@@ -1,0 +1,29 @@
+// What one forward pass is handed: by whom it is computed, where scratch memory comes from, the cache
+// and the step. Handed down, never global.
+#pragma once
+#include <functional>
+
+#include "cache/kv_cache.h"
+#include "device/arena.h"
+#include "kernels/batch.h"
+#include "kernels/ops.h"
+
+namespace rose {
+
+struct Pass {
+  const Ops& ops;
+  Stream& stream;
+  const KvCache& kv;
+  const Batch& batch;
+  DType activations;  // of the residual stream and all between layers
+
+  // Tests watch the residual stream: called with the embedding, after each layer, and with the
+  // final norm's output. Not set in service.
+  std::function<void(const Tensor&)> watch = {};
+
+  Tensor take(std::initializer_list<int64_t> dims) {
+    return stream.scratch->take(activations, dims);
+  }
+};
+
+}  // namespace rose
