@@ -7,7 +7,8 @@
 
 namespace rose {
 
-enum class ErrorKind { invalid, not_found, unsupported, corrupt, io, busy, cancelled };
+// usage: a command was wrongly called; the rest is about what it was asked to do.
+enum class ErrorKind { usage, invalid, not_found, unsupported, corrupt, io, busy, cancelled };
 
 // What went wrong, in words a user can act on: what was found, what was wanted.
 struct Error {

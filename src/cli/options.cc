@@ -1,0 +1,233 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/check.h"
+
+namespace rose {
+
+namespace {
+
+// "128k" -> 131072. Only what fits an int64 and is written in digits.
+Result<int64_t> parse_whole(const std::string& text) {
+  errno = 0;
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  const std::string suffix = end;
+  int shift = 0;
+  if (suffix == "k" || suffix == "K")
+    shift = 10;
+  else if (suffix == "m" || suffix == "M")
+    shift = 20;
+  else if (suffix == "g" || suffix == "G")
+    shift = 30;
+  else if (!suffix.empty())
+    end = nullptr;
+  if (!end || end == text.c_str() || errno != 0 || std::llabs(value) > (INT64_MAX >> shift))
+    return fail(ErrorKind::invalid, strf("'%s' is not a whole number", text.c_str()));
+  return int64_t(value) * (int64_t(1) << shift);
+}
+
+template <class Int>
+Status set_whole(Int& field, const std::string& text) {
+  const int64_t value = TRY(parse_whole(text));
+  if (!std::in_range<Int>(value))
+    return fail(ErrorKind::invalid, strf("%s is too large or negative", text.c_str()));
+  field = Int(value);
+  return Done{};
+}
+
+Status set_bool(bool& field, const std::string& text) {
+  if (text == "true" || text == "1" || text == "on" || text == "yes" || text == "enabled")
+    field = true;
+  else if (text == "false" || text == "0" || text == "off" || text == "no" || text == "disabled")
+    field = false;
+  else
+    return fail(ErrorKind::invalid, strf("'%s' is neither true nor false", text.c_str()));
+  return Done{};
+}
+
+std::string first_long_name(const std::string& names) {
+  const size_t at = names.find("--");
+  if (at == std::string::npos) return "";
+  return names.substr(at + 2, names.find(',', at) - at - 2);
+}
+
+std::string environment_name(const std::string& names) {
+  std::string name = "ROSE_" + first_long_name(names);
+  for (char& c : name) c = c == '-' ? '_' : char(std::toupper(c));
+  return name;
+}
+
+// --max_model_len is --max-model-len; the value after '=' stays as it is.
+std::string with_hyphens(std::string argument) {
+  if (argument.rfind("--", 0) != 0) return argument;
+  const size_t end = std::min(argument.find('='), argument.size());
+  std::replace(argument.begin(), argument.begin() + long(end), '_', '-');
+  return argument;
+}
+
+int edit_distance(const std::string& a, const std::string& b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = int(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = int(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+void OptionList::operator()(const char* names, std::string& field, const char* help) {
+  options_.push_back(
+      {names, help, field, false, false, [&field](const std::string& text) -> Status {
+         field = text;
+         return Done{};
+       }});
+}
+
+void OptionList::operator()(const char* names, int& field, const char* help) {
+  options_.push_back({names, help, std::to_string(field), false, false,
+                      [&field](const std::string& text) { return set_whole(field, text); }});
+}
+
+void OptionList::operator()(const char* names, int64_t& field, const char* help) {
+  options_.push_back({names, help, std::to_string(field), false, false,
+                      [&field](const std::string& text) { return set_whole(field, text); }});
+}
+
+void OptionList::operator()(const char* names, uint64_t& field, const char* help) {
+  options_.push_back({names, help, std::to_string(field), false, false,
+                      [&field](const std::string& text) { return set_whole(field, text); }});
+}
+
+void OptionList::operator()(const char* names, double& field, const char* help) {
+  options_.push_back(
+      {names, help, strf("%g", field), false, false, [&field](const std::string& text) -> Status {
+         char* end = nullptr;
+         const double value = std::strtod(text.c_str(), &end);
+         if (end == text.c_str() || *end || !std::isfinite(value))
+           return fail(ErrorKind::invalid, strf("'%s' is not a number", text.c_str()));
+         field = value;
+         return Done{};
+       }});
+}
+
+void OptionList::operator()(const char* names, bool& field, const char* help) {
+  options_.push_back({names, help, field ? "true" : "false", true, false,
+                      [&field](const std::string& text) { return set_bool(field, text); }});
+}
+
+void OptionList::operator()(const char* names, std::vector<std::string>& field, const char* help) {
+  options_.push_back({names, help, "", false, true, [&field](const std::string& text) -> Status {
+                        field.push_back(text);
+                        return Done{};
+                      }});
+}
+
+void OptionList::operator()(const char* names, std::vector<int>& field, const char* help) {
+  std::string value;
+  for (const int number : field) value += (value.empty() ? "" : ",") + std::to_string(number);
+  options_.push_back(
+      {names, help, value, false, false, [&field](const std::string& text) -> Status {
+         std::vector<int> numbers;
+         for (size_t at = 0; at <= text.size();) {
+           const size_t end = std::min(text.find(',', at), text.size());
+           TRY(set_whole(numbers.emplace_back(), text.substr(at, end - at)));
+           at = end + 1;
+         }
+         field = std::move(numbers);
+         return Done{};
+       }});
+}
+
+std::string nearest(const std::string& word, std::span<const std::string> candidates) {
+  std::string best;
+  int best_distance = int(word.size()) / 3 + 1;
+  for (const std::string& candidate : candidates) {
+    const int distance = edit_distance(word, candidate);
+    if (distance < best_distance || (distance == best_distance && best.empty())) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+Result<Parsed> parse_options(const CommandHelp& command, const OptionList& list,
+                             std::span<const std::string> arguments) {
+  CLI::App app(command.about, std::string("rose ") + command.name);
+  app.footer(std::string("Examples:\n") + command.examples);
+  app.allow_extras();
+
+  std::string error;  // the first value that a field refused
+  std::vector<std::string> long_names = {"--help"};
+  for (const OptionList::Option& option : list.options()) {
+    const auto set = [&error, &option](const std::string& text) {
+      const Status status = option.set(text);
+      if (status || !error.empty()) return;
+      error = option.names.substr(0, option.names.find(',')) + ": " + status.error().message;
+    };
+    std::string help = option.help;
+    if (!option.value.empty()) help += " [" + option.value + "]";
+
+    CLI::Option* added = nullptr;
+    if (option.is_flag) {
+      const std::string name = first_long_name(option.names);
+      added = app.add_flag_function(
+          option.names + ",!--no-" + name,
+          [set](int64_t count) { set(count > 0 ? "true" : "false"); }, help);
+      long_names.push_back("--no-" + name);
+    } else if (option.is_list) {
+      added = app.add_option_function<std::vector<std::string>>(
+          option.names,
+          [set](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) set(text);
+          },
+          help);
+    } else {
+      added = app.add_option_function<std::string>(option.names, set, help);
+      added->take_last();
+    }
+    if (option.names.find("--") == std::string::npos) continue;
+    added->envname(environment_name(option.names));
+    for (size_t at = option.names.find("--"); at != std::string::npos;
+         at = option.names.find("--", at + 2))
+      long_names.push_back(option.names.substr(at, option.names.find(',', at) - at));
+  }
+
+  std::vector<std::string> reversed;  // CLI11 takes the last argument first
+  for (const std::string& argument : arguments)
+    reversed.insert(reversed.begin(), with_hyphens(argument));
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return Parsed::help;
+  } catch (const CLI::Error& problem) {
+    return fail(ErrorKind::usage, problem.what());
+  }
+  if (!error.empty()) return fail(ErrorKind::usage, error);
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+    const std::string word = extras.front().substr(0, extras.front().find('='));
+    const std::string meant = nearest(word, long_names);
+    std::string message =
+        word.rfind('-', 0) == 0 ? "no option " + word : "an argument too many: '" + word + "'";
+    if (!meant.empty()) message += "; did you mean " + meant + "?";
+    return fail(ErrorKind::usage, message);
+  }
+  return Parsed::run;
+}
+
+}  // namespace rose
