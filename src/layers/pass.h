@@ -17,9 +17,13 @@ struct Pass {
   const Batch& batch;
   DType activations;  // of the residual stream and all between layers
 
-  // Tests watch the residual stream: called with the embedding, after each layer, and with the
-  // final norm's output. Not set in service.
+  // Tests watch the residual stream: as it enters each layer (the first: the embedding), and what the
+  // final norm makes of it. Not set in service.
   std::function<void(const Tensor&)> watch = {};
+
+  void saw(const Tensor& x) const {
+    if (watch) watch(x);
+  }
 
   Tensor take(std::initializer_list<int64_t> dims) {
     return stream.scratch->take(activations, dims);

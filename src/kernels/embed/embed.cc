@@ -1,0 +1,26 @@
+#include "kernels/embed/embed.h"
+
+#include "kernels/ref.h"
+#include "kernels/ref_math.h"
+
+namespace rose::ref {
+
+void embed(Stream&, const Embed& op) {
+  Dim tokens("tokens"), hidden("hidden"), vocab("vocab");
+  shape_check("embed", op.y, "y", {&tokens, &hidden});
+  shape_check("embed", op.token_ids, "token_ids", {&tokens});
+  shape_check("embed", op.table, "table", {&vocab, &hidden});
+  const int32_t* ids = op.token_ids.as<int32_t>();
+
+  with_type_of(op.y, "embed", [&]<class T>(T) {
+    for (int token = 0; token < tokens; ++token) {
+      ROSE_CHECK(ids[token] >= 0 && ids[token] < vocab, "embed: token id %d, the table has %ld",
+                 ids[token], long(vocab));
+      const bf16* from = op.table.as<bf16>() + ids[token] * hidden.size;
+      T* y = op.y.as<T>() + token * hidden.size;
+      for (int h = 0; h < hidden; ++h) y[h] = from_f32<T>(to_f32(from[h]));
+    }
+  });
+}
+
+}  // namespace rose::ref

@@ -1,0 +1,63 @@
+#include "kernels/ops.h"
+
+#include "kernels/ref.h"
+
+namespace rose {
+
+const Ops& reference_ops() {
+  static const Ops kReference = {
+      .name = "ref",
+      .device = &host_device(),
+      .weight_bytes = ref::weight_bytes,
+      .pack = ref::pack,
+      .embed = ref::embed,
+      .rms_norm = ref::rms_norm,
+      .matmul = ref::matmul,
+      .rope_store = ref::rope_store,
+      .attend = ref::attend,
+      .route = ref::route,
+      .experts = ref::experts,
+      .gather = ref::gather,
+      .sample = ref::sample,
+  };
+  return kReference;
+}
+
+namespace {
+
+// A backend by the name of its device. Several may share a device; the last that runs is the fastest.
+struct Backend {
+  const char* device;
+  const Ops* (*ops)();  // null where this computer cannot run it
+};
+
+constexpr Backend kBackends[] = {
+    {"ref", [] { return &reference_ops(); }},
+};
+
+}  // namespace
+
+std::vector<const Ops*> available_ops() {
+  std::vector<const Ops*> all;
+  for (const Backend& backend : kBackends)
+    if (const Ops* ops = backend.ops()) all.push_back(ops);
+  return all;
+}
+
+Result<const Ops*> find_ops(const std::string& device) {
+  if (device == "auto") return available_ops().back();
+  const Ops* found = nullptr;
+  std::string names = "auto";
+  for (const Backend& backend : kBackends) {
+    const Ops* ops = backend.ops();
+    if (!ops) continue;
+    if (device == backend.device) found = ops;
+    if (names.find(backend.device) == std::string::npos)
+      names += std::string(", ") + backend.device;
+  }
+  if (found) return found;
+  return fail(ErrorKind::unsupported,
+              strf("no device '%s'; this computer has: %s", device.c_str(), names.c_str()));
+}
+
+}  // namespace rose

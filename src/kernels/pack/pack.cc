@@ -1,0 +1,187 @@
+// The reference's layout of a weight, from both sides: written by pack, read by read_rows.
+//
+//   | values  [experts, rows, columns], as in RawWeight | scales, one a block |
+//   bf16: bf16, no scales    q8: int8, f32    mxfp4, mxfp4_q8: codes, two a byte, and E8M0 bytes
+#include "kernels/pack/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/ref.h"
+#include "kernels/ref_math.h"
+#include "tensor/mxfp4.h"
+#include "tensor/q8.h"
+
+namespace rose {
+
+static_assert(kMxBlock == kQ8Block, "an mxfp4 block meets one block of int8 activations");
+
+const char* name_of(Format format) {
+  constexpr const char* kNames[] = {"bf16", "q8", "mxfp4", "mxfp4_q8"};
+  return kNames[int(format)];
+}
+
+bool packable(RawWeight::Kind from, Format to) {
+  return from == RawWeight::Kind::mxfp4 || to == Format::bf16 || to == Format::q8;
+}
+
+namespace ref {
+
+namespace {
+
+bool is_mxfp4(Format format) { return format == Format::mxfp4 || format == Format::mxfp4_q8; }
+bool meets_int8(Format format) { return format == Format::q8 || format == Format::mxfp4_q8; }
+
+void check_columns(const char* op, Format format, int columns) {
+  ROSE_CHECK(format == Format::bf16 || columns % kQ8Block == 0,
+             "%s: %d columns in %s, wanted a multiple of %d", op, columns, name_of(format),
+             kQ8Block);
+}
+
+// Where the parts of a packed matrix begin, in rows of all experts together.
+struct Layout {
+  int64_t row_values;  // bytes of a row's values
+  int64_t row_scales;  // bytes of its scales
+  int64_t scales;      // where they begin
+  int64_t bytes;
+
+  Layout(Format format, int experts, int rows, int columns) {
+    row_values = format == Format::bf16 ? int64_t(columns) * 2
+                 : format == Format::q8 ? columns
+                                        : columns / 2;
+    const int64_t blocks = columns / kQ8Block;
+    row_scales = format == Format::bf16 ? 0 : format == Format::q8 ? blocks * 4 : blocks;
+    scales = (int64_t(experts) * rows * row_values + 3) / 4 * 4;  // f32 scales are aligned
+    bytes = scales + int64_t(experts) * rows * row_scales;
+  }
+};
+
+uint16_t bf16_bits_at(const uint8_t* bytes, int64_t index) {
+  uint16_t bits;
+  std::memcpy(&bits, bytes + index * 2, 2);
+  return bits;
+}
+
+float raw_value(const RawWeight& raw, int expert, int row, int column) {
+  const int64_t matrix = int64_t(expert) * raw.rows * raw.columns;
+  switch (raw.kind) {
+    case RawWeight::Kind::bf16:
+      return to_f32(bf16{bf16_bits_at(raw.values, matrix + int64_t(row) * raw.columns + column)});
+    case RawWeight::Kind::bf16_transposed:
+      return to_f32(bf16{bf16_bits_at(raw.values, matrix + int64_t(column) * raw.rows + row)});
+    case RawWeight::Kind::mxfp4: break;
+  }
+  const int64_t block =
+      (int64_t(expert) * raw.rows + row) * (raw.columns / kMxBlock) + column / kMxBlock;
+  return mxfp4_value(raw.values + block * kMxBlockBytes, raw.scales[block], column % kMxBlock);
+}
+
+}  // namespace
+
+int64_t weight_bytes(Format format, int experts, int rows, int columns) {
+  check_columns("weight_bytes", format, columns);
+  return Layout(format, experts, rows, columns).bytes;
+}
+
+void pack(Stream& stream, const Pack& op) {
+  const Weight& to = op.to;
+  const RawWeight& from = op.from;
+  ROSE_CHECK(packable(from.kind, to.format), "pack: a bf16 matrix into %s", name_of(to.format));
+  ROSE_CHECK(to.experts == from.experts && to.rows == from.rows && to.columns == from.columns,
+             "pack: [%d, %d, %d] into [%d, %d, %d]", from.experts, from.rows, from.columns,
+             to.experts, to.rows, to.columns);
+  check_columns("pack", to.format, to.columns);
+  const Layout at(to.format, to.experts, to.rows, to.columns);
+  uint8_t* data = static_cast<uint8_t*>(to.data);
+
+  stream.threads->parallel_for(int64_t(to.experts) * to.rows, 1, [&](int64_t begin, int64_t end) {
+    if (is_mxfp4(to.format)) {  // as published
+      std::memcpy(data + begin * at.row_values, from.values + begin * at.row_values,
+                  size_t((end - begin) * at.row_values));
+      std::memcpy(data + at.scales + begin * at.row_scales, from.scales + begin * at.row_scales,
+                  size_t((end - begin) * at.row_scales));
+      return;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const int expert = int(i / to.rows), row = int(i % to.rows);
+      if (to.format == Format::bf16) {
+        bf16* values = reinterpret_cast<bf16*>(data + i * at.row_values);
+        for (int c = 0; c < to.columns; ++c) values[c] = to_bf16(raw_value(from, expert, row, c));
+        continue;
+      }
+      for (int block = 0; block < to.columns / kQ8Block; ++block) {
+        float x[kQ8Block];
+        int8_t codes[kQ8Block];
+        for (int c = 0; c < kQ8Block; ++c)
+          x[c] = raw_value(from, expert, row, block * kQ8Block + c);
+        const float scale = quantise_q8(x, codes);
+        std::memcpy(data + i * at.row_values + block * kQ8Block, codes, kQ8Block);
+        std::memcpy(data + at.scales + i * at.row_scales + block * 4, &scale, 4);
+      }
+    }
+  });
+}
+
+void read_rows(const Weight& weight, int expert, int row, Lanes* w) {
+  const Layout at(weight.format, weight.experts, weight.rows, weight.columns);
+  const uint8_t* data = static_cast<const uint8_t*>(weight.data);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (row + lane >= weight.rows) {
+      for (int c = 0; c < weight.columns; ++c) w[c].at[lane] = 0;
+      continue;
+    }
+    const int64_t i = int64_t(expert) * weight.rows + row + lane;
+    const uint8_t* values = data + i * at.row_values;
+    const uint8_t* scales = data + at.scales + i * at.row_scales;
+    if (weight.format == Format::bf16) {
+      for (int c = 0; c < weight.columns; ++c)
+        w[c].at[lane] = to_f32(reinterpret_cast<const bf16*>(values)[c]);
+      continue;
+    }
+    for (int block = 0; block < weight.columns / kQ8Block; ++block) {
+      Lanes* out = w + block * kQ8Block;
+      if (is_mxfp4(weight.format)) {
+        const double scale = e8m0_to_f32(scales[block]);
+        const uint8_t* codes = values + block * kMxBlockBytes;
+        for (int c = 0; c < kMxBlock; ++c)
+          out[c].at[lane] = scale * kE2M1[c % 2 ? codes[c / 2] >> 4 : codes[c / 2] & 15];
+      } else {
+        const double scale = reinterpret_cast<const float*>(scales)[block];
+        const int8_t* codes = reinterpret_cast<const int8_t*>(values) + block * kQ8Block;
+        for (int c = 0; c < kQ8Block; ++c) out[c].at[lane] = scale * codes[c];
+      }
+    }
+  }
+}
+
+template <class T>
+void read_inputs(Format met, const T* x, int columns, double* out) {
+  if (!meets_int8(met)) {
+    for (int c = 0; c < columns; ++c) out[c] = to_f32(x[c]);
+    return;
+  }
+  check_columns("matmul", met, columns);
+  for (int first = 0; first < columns; first += kQ8Block) {
+    float block[kQ8Block];
+    int8_t codes[kQ8Block];
+    for (int c = 0; c < kQ8Block; ++c) block[c] = to_f32(x[first + c]);
+    const double scale = quantise_q8(block, codes);
+    for (int c = 0; c < kQ8Block; ++c) out[first + c] = scale * codes[c];
+  }
+}
+
+template void read_inputs(Format, const float*, int, double*);
+template void read_inputs(Format, const bf16*, int, double*);
+
+std::vector<double> read_inputs(Format met, const Tensor& x) {
+  std::vector<double> out(size_t(x.elements()));
+  with_type_of(x, "matmul", [&]<class T>(T) {
+    for (int64_t row = 0; row < x.dims[0]; ++row)
+      read_inputs(met, x.as<T>() + row * x.dims[1], x.dim(1), out.data() + row * x.dims[1]);
+  });
+  return out;
+}
+
+}  // namespace ref
+
+}  // namespace rose

@@ -1,0 +1,196 @@
+// A row costs a few passes over the vocabulary and never a full sort: filters keep a set of candidates,
+// found by selection; the draw walks the kept weights in the order of token ids.
+#include "kernels/sample/sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/rng.h"
+#include "kernels/ref.h"
+
+namespace rose::ref {
+
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+struct Candidate {
+  int token;
+  float value;  // a logit, or a weight: exp of a logit
+};
+
+// The order in which filters keep tokens: a total one, so that a kept set is unique.
+bool before(const Candidate& a, const Candidate& b) {
+  return a.value > b.value || (a.value == b.value && a.token < b.token);
+}
+
+// Every number becomes comparable: NaN and what may not be sampled -inf, +inf the largest number.
+void clean(const SampleRow& row, float* logits, int vocab) {
+  for (int i = 0; i < vocab; ++i) {
+    const bool allowed = !row.allowed || (row.allowed[i / 32] >> (i % 32) & 1);
+    logits[i] = allowed && !std::isnan(logits[i])
+                    ? std::min(logits[i], std::numeric_limits<float>::max())
+                    : kNever;
+  }
+  for (const int token : row.banned)
+    if (token >= 0 && token < vocab) logits[token] = kNever;
+}
+
+// The first of the largest; -1 where all are -inf.
+int largest(const float* logits, int vocab) {
+  int best = -1;
+  for (int i = 0; i < vocab; ++i)
+    if (logits[i] > (best < 0 ? kNever : logits[best])) best = i;
+  return best;
+}
+
+// The `count` first in the order of `before`, sorted. The heap keeps the worst of them on top, so most
+// tokens cost one comparison.
+std::vector<Candidate> top(const float* logits, int vocab, int count) {
+  std::vector<Candidate> heap;
+  for (int i = 0; i < vocab; ++i) {
+    const Candidate one = {i, logits[i]};
+    if (one.value == kNever || (int(heap.size()) == count && !before(one, heap.front()))) continue;
+    if (int(heap.size()) == count) {
+      std::pop_heap(heap.begin(), heap.end(), before);
+      heap.pop_back();
+    }
+    heap.push_back(one);
+    std::push_heap(heap.begin(), heap.end(), before);
+  }
+  std::sort_heap(heap.begin(), heap.end(), before);
+  return heap;
+}
+
+// log sum exp(logit), so that logit - this is a log-probability.
+double log_total(const float* logits, int vocab, double most) {
+  double total = 0;
+  for (int i = 0; i < vocab; ++i) total += std::exp(logits[i] - most);
+  return most + std::log(total);
+}
+
+void penalise(const SampleRow& row, float* logits, int vocab) {
+  for (const TokenBias& bias : row.bias)
+    if (bias.token >= 0 && bias.token < vocab) logits[bias.token] += bias.bias;
+  for (const TokenCount& count : row.counts) {
+    if (count.token < 0 || count.token >= vocab) continue;
+    float& logit = logits[count.token];
+    if (count.in_prompt || count.generated > 0)
+      logit = logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty;
+    if (count.generated > 0)
+      logit -= row.presence_penalty + row.frequency_penalty * float(count.generated);
+    // -inf times a penalty of 0 is NaN: what may not be sampled stays so.
+    logit = std::isnan(logit) ? kNever : std::min(logit, std::numeric_limits<float>::max());
+  }
+}
+
+double sum(const std::vector<Candidate>& candidates, size_t begin, size_t end) {
+  double total = 0;
+  for (size_t i = begin; i < end; ++i) total += candidates[i].value;
+  return total;
+}
+
+// Keeps the first candidates in the order of `before` whose values add up to `mass` or more: halves the
+// part where the boundary lies, so the work is linear in the whole.
+void keep_mass(std::vector<Candidate>& candidates, double mass) {
+  size_t begin = 0, end = candidates.size();
+  while (end - begin > 1) {
+    const size_t middle = begin + (end - begin) / 2;
+    std::nth_element(candidates.begin() + long(begin), candidates.begin() + long(middle),
+                     candidates.begin() + long(end), before);
+    const double upper = sum(candidates, begin, middle);
+    if (upper >= mass) {
+      end = middle;
+    } else {
+      mass -= upper;
+      begin = middle;
+    }
+  }
+  candidates.resize(end);
+}
+
+// Top-k, min-p and top-p, on weights exp((logit - most) / temperature).
+void filter(const SampleRow& row, std::vector<Candidate>& candidates) {
+  if (row.top_k > 0 && size_t(row.top_k) < candidates.size()) {
+    std::nth_element(candidates.begin(), candidates.begin() + row.top_k, candidates.end(), before);
+    candidates.resize(size_t(row.top_k));
+  }
+  // The largest weight is exp(0) = 1, so min-p is a bound on the weight itself.
+  if (row.min_p > 0)
+    std::erase_if(candidates,
+                  [&](const Candidate& one) { return one.value < std::min(row.min_p, 1.0f); });
+  if (row.top_p < 1) {
+    const double total = sum(candidates, 0, candidates.size());
+    // All those under this bound together weigh less than what top-p leaves out: no need to order them.
+    // Half of it, so that rounding never empties the set.
+    const double bound = 0.5 * (1 - double(row.top_p)) * total / double(candidates.size());
+    std::erase_if(candidates, [&](const Candidate& one) { return one.value < bound; });
+    keep_mass(candidates, double(row.top_p) * total);
+  }
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
+}
+
+// The token at which the sum of the weights, in the order of ids, passes a random share of the whole.
+int draw(const SampleRow& row, const float* logits, int vocab, double most) {
+  const bool filters = row.top_k > 0 || row.min_p > 0 || row.top_p < 1;
+  std::vector<Candidate> candidates;
+  candidates.reserve(size_t(vocab));
+  for (int i = 0; i < vocab; ++i) {
+    const float weight = std::exp(float((logits[i] - most) / double(row.temperature)));
+    if (weight > 0) candidates.push_back({i, weight});
+  }
+  if (filters) filter(row, candidates);
+
+  const double target =
+      double(random_unit(row.seed, row.position)) * sum(candidates, 0, candidates.size());
+  double passed = 0;
+  for (const Candidate& one : candidates) {
+    passed += one.value;
+    if (passed > target) return one.token;
+  }
+  return candidates.back().token;
+}
+
+Sampled sample_row(const SampleRow& row, float* logits, int vocab, std::vector<float>& own) {
+  Sampled result;
+  clean(row, logits, vocab);
+  int best = largest(logits, vocab);
+  if (best < 0) return result;
+
+  own.assign(logits, logits + vocab);  // the model's own, for log-probabilities
+  const double own_most = own[size_t(best)];
+  penalise(row, logits, vocab);
+  best = largest(logits, vocab);
+  if (best < 0) return result;
+  result.token = row.temperature > 0 ? draw(row, logits, vocab, logits[best]) : best;
+
+  if (row.logprobs >= 0) {
+    const double total = log_total(own.data(), vocab, own_most);
+    result.logprob = float(own[size_t(result.token)] - total);
+    if (row.logprobs > 0)
+      for (const Candidate& one : top(own.data(), vocab, std::min(row.logprobs, kMaxLogprobs)))
+        result.top.push_back({one.token, float(one.value - total)});
+  }
+  return result;
+}
+
+}  // namespace
+
+void sample(Stream& stream, const Sample& op) {
+  Dim rows("rows", int64_t(op.rows.size())), columns("columns");
+  shape_check("sample", op.logits, "logits", {&rows, &columns});
+  ROSE_CHECK(op.results.size() == op.rows.size(), "sample: %zu results for %zu rows",
+             op.results.size(), op.rows.size());
+  ROSE_CHECK(op.vocab <= columns, "sample: vocab %d, %ld columns", op.vocab, long(columns));
+
+  stream.threads->parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> own;
+    for (int64_t i = begin; i < end; ++i)
+      op.results[size_t(i)] =
+          sample_row(op.rows[size_t(i)], op.logits.as<float>() + i * columns, op.vocab, own);
+  });
+}
+
+}  // namespace rose::ref

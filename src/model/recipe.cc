@@ -1,0 +1,16 @@
+#include "model/recipe.h"
+
+#include <string>
+
+namespace rose {
+
+Result<const Recipe*> find_recipe(std::string_view name) {
+  std::string names;
+  for (const Recipe& recipe : kRecipes) {
+    if (name == recipe.name) return &recipe;
+    names += std::string(names.empty() ? "" : ", ") + recipe.name;
+  }
+  return fail(ErrorKind::invalid, "no recipe '" + std::string(name) + "'; there are: " + names);
+}
+
+}  // namespace rose
