@@ -41,7 +41,8 @@ struct ModelConfig {
 // than memory can address) is named in the error.
 Result<ModelConfig> parse_config(const Json& config);
 
-// Reads config.json of a model folder, and generation_config.json where there is one.
-Result<ModelConfig> read_config(const std::string& folder);
+// Reads config.json of a model folder (or the file named), and generation_config.json beside it where
+// there is one.
+Result<ModelConfig> read_config(const std::string& model);
 
 }  // namespace rose
