@@ -87,26 +87,29 @@ void pack(Stream& stream, const Pack& op) {
   const Weight& to = op.to;
   const RawWeight& from = op.from;
   ROSE_CHECK(packable(from.kind, to.format), "pack: a bf16 matrix into %s", name_of(to.format));
-  ROSE_CHECK(to.experts == from.experts && to.rows == from.rows && to.columns == from.columns,
-             "pack: [%d, %d, %d] into [%d, %d, %d]", from.experts, from.rows, from.columns,
-             to.experts, to.rows, to.columns);
+  ROSE_CHECK(to.rows == from.rows && to.columns == from.columns && op.first_expert >= 0 &&
+                 op.first_expert + from.experts <= to.experts,
+             "pack: [%d, %d, %d] into [%d, %d, %d] from expert %d on", from.experts, from.rows,
+             from.columns, to.experts, to.rows, to.columns, op.first_expert);
   check_columns("pack", to.format, to.columns);
   const Layout at(to.format, to.experts, to.rows, to.columns);
-  uint8_t* data = static_cast<uint8_t*>(to.data);
+  const int64_t first_row = int64_t(op.first_expert) * to.rows;
+  uint8_t* values = static_cast<uint8_t*>(to.data) + first_row * at.row_values;
+  uint8_t* scales = static_cast<uint8_t*>(to.data) + at.scales + first_row * at.row_scales;
 
-  stream.threads->parallel_for(int64_t(to.experts) * to.rows, 1, [&](int64_t begin, int64_t end) {
+  stream.threads->parallel_for(int64_t(from.experts) * to.rows, 1, [&](int64_t begin, int64_t end) {
     if (is_mxfp4(to.format)) {  // as published
-      std::memcpy(data + begin * at.row_values, from.values + begin * at.row_values,
+      std::memcpy(values + begin * at.row_values, from.values + begin * at.row_values,
                   size_t((end - begin) * at.row_values));
-      std::memcpy(data + at.scales + begin * at.row_scales, from.scales + begin * at.row_scales,
+      std::memcpy(scales + begin * at.row_scales, from.scales + begin * at.row_scales,
                   size_t((end - begin) * at.row_scales));
       return;
     }
     for (int64_t i = begin; i < end; ++i) {
       const int expert = int(i / to.rows), row = int(i % to.rows);
       if (to.format == Format::bf16) {
-        bf16* values = reinterpret_cast<bf16*>(data + i * at.row_values);
-        for (int c = 0; c < to.columns; ++c) values[c] = to_bf16(raw_value(from, expert, row, c));
+        bf16* out = reinterpret_cast<bf16*>(values + i * at.row_values);
+        for (int c = 0; c < to.columns; ++c) out[c] = to_bf16(raw_value(from, expert, row, c));
         continue;
       }
       for (int block = 0; block < to.columns / kQ8Block; ++block) {
@@ -115,8 +118,8 @@ void pack(Stream& stream, const Pack& op) {
         for (int c = 0; c < kQ8Block; ++c)
           x[c] = raw_value(from, expert, row, block * kQ8Block + c);
         const float scale = quantise_q8(x, codes);
-        std::memcpy(data + i * at.row_values + block * kQ8Block, codes, kQ8Block);
-        std::memcpy(data + at.scales + i * at.row_scales + block * 4, &scale, 4);
+        std::memcpy(values + i * at.row_values + block * kQ8Block, codes, kQ8Block);
+        std::memcpy(scales + i * at.row_scales + block * 4, &scale, 4);
       }
     }
   });

@@ -3,6 +3,8 @@
 //   bf16  -> bf16, q8         scale = max|w| of 32 / 127, value = nearest integer (ties to even)
 //   mxfp4 -> mxfp4, mxfp4_q8  exactly
 //   mxfp4 -> bf16, q8         through its exact values
+//
+// The matrices of a weight may come one after another: a loader never holds all of them raw.
 #pragma once
 #include "device/device.h"
 #include "kernels/weight.h"
@@ -10,8 +12,9 @@
 namespace rose {
 
 struct Pack {
-  Weight to;  // its data is written
-  RawWeight from;
+  Weight to;             // the whole weight; a part of its data is written
+  RawWeight from;        // `from.experts` of its matrices
+  int first_expert = 0;  // the place in `to` of the first of them
 };
 
 // Whether a matrix of this kind can be kept in this format.
