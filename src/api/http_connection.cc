@@ -1,0 +1,409 @@
+#include "api/http_connection.h"
+
+#include "api/ids.h"
+#include "api/json_text.h"
+#include "base/check.h"
+
+namespace rose {
+
+namespace http = boost::beast::http;
+
+namespace {
+
+constexpr size_t kMaxAhead = 64 << 10;  // of a pipelining client, while it waits for an answer
+constexpr std::chrono::seconds kLinger{2};
+
+// A header's value must not break the header apart.
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::erase_if(line, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
+  return line;
+}
+
+bool decent_id(std::string_view id) {
+  return !id.empty() && id.size() <= 128 &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// False: a '%' without two hexadecimal digits.
+bool percent_decode(std::string_view text, std::string& out) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
+    if (high < 0 || low < 0) return false;
+    out += char(high * 16 + low);
+    i += 2;
+  }
+  return true;
+}
+
+}  // namespace
+
+Connection::Connection(Loop& loop, tcp::socket socket) : loop_(loop), socket_(std::move(socket)) {}
+
+void Connection::start() {
+  error_code error;
+  socket_.non_blocking(true, error);
+  socket_.set_option(tcp::no_delay(true), error);  // a token must not wait for the ack of the last
+  const tcp::endpoint peer = socket_.remote_endpoint(error);
+  if (!error) peer_ = strf("%s:%d", peer.address().to_string().c_str(), peer.port());
+  set_deadline(loop_.shared.options.idle_timeout);
+  arm_read();
+}
+
+// --- reading
+
+void Connection::arm_read() {
+  const bool full =
+      (state_ == State::serving || state_ == State::streaming) && in_.size() >= kMaxAhead;
+  if (reading_armed_ || state_ == State::closed || full) return;
+  reading_armed_ = true;
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+    self->reading_armed_ = false;
+    if (!error) self->on_readable();
+  });
+}
+
+// One read a turn, so that a fast sender does not keep the thread from others.
+void Connection::on_readable() {
+  if (state_ == State::closed) return;
+  error_code error;
+  const size_t bytes = socket_.read_some(asio::buffer(loop_.scratch), error);
+  if (error == asio::error::would_block || error == asio::error::interrupted) return arm_read();
+  if (error) return input_ended();
+  if (state_ != State::lingering) in_.append(loop_.scratch, 0, bytes);
+  advance();
+  turn_over();
+  arm_read();
+}
+
+// End of input, or an error: nobody waits for what is being made (a half-closed client counts as gone,
+// as it does for every server behind which a proxy may stand).
+void Connection::input_ended() { close(); }
+
+// Parses and serves what has come, one request after the other; an answer made within dispatch() brings
+// us back to the loop, not into a deeper call.
+void Connection::advance() {
+  if (advancing_) return;
+  advancing_ = true;
+  while (state_ == State::reading && unsent() == 0 && !in_.empty() && parse_some()) flush();
+  advancing_ = false;
+}
+
+// True: go on, a request was served. False: more input is needed, or the connection is past reading.
+bool Connection::parse_some() {
+  const HttpOptions& options = loop_.shared.options;
+  if (!parser_) {
+    parser_.emplace();
+    parser_->header_limit(uint32_t(options.max_header_bytes));
+    parser_->body_limit(uint64_t(options.max_body_bytes));
+    parser_->eager(true);
+    header_seen_ = false;
+    request_bytes_ = 0;
+    began_ = HttpClock::now();
+    set_deadline(options.header_timeout);
+  }
+  error_code error;
+  const size_t parsed = parser_->put(asio::buffer(in_), error);
+  in_.erase(0, parsed);
+  request_bytes_ += int64_t(parsed);
+  if (error && error != http::error::need_more) {
+    if (error == http::error::body_limit) {
+      refuse(413,
+             strf("the request's body is larger than %ld bytes", long(options.max_body_bytes)));
+    } else if (error == http::error::header_limit) {
+      refuse(431, strf("the request's header is larger than %d bytes", options.max_header_bytes));
+    } else {
+      refuse(400, "not a valid HTTP request: " + error.message());
+    }
+    return false;
+  }
+  if (parser_->is_header_done()) {
+    if (!header_seen_) header_done();
+    if (state_ != State::reading) return false;
+    set_deadline(options.body_timeout);
+  }
+  if (!parser_->is_done()) return parsed > 0 && !in_.empty() && !error;
+  dispatch();
+  return true;
+}
+
+void Connection::header_done() {
+  header_seen_ = true;
+  const auto& message = parser_->get();
+  if (message.version() != 11 && message.version() != 10)
+    return refuse(505, strf("HTTP version %u.%u is not supported", message.version() / 10,
+                            message.version() % 10));
+  if (message.version() == 11 && message.count(http::field::host) == 0)
+    return refuse(400, "an HTTP/1.1 request needs a Host header");
+  const auto expect = message[http::field::expect];
+  if (expect.empty() || parser_->is_done()) return;
+  if (!boost::beast::iequals(expect, "100-continue"))
+    return refuse(417, "Expect: only 100-continue is known");
+  if (message.version() == 11) out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  flush();
+}
+
+void Connection::dispatch() {
+  auto message = parser_->release();
+  parser_.reset();
+  ++serial_;
+  state_ = State::serving;
+  status_ = 0;
+  response_bytes_ = 0;
+  request_ = {};
+  request_.peer = peer_;
+  request_.method = std::string(message.method_string());
+  for (const auto& field : message) {
+    std::string name(field.name_string());
+    for (char& c : name)
+      if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+    request_.headers.emplace_back(std::move(name), std::string(field.value()));
+  }
+  request_.body = std::move(message.body());
+  const std::string_view id = request_.header("x-request-id");
+  request_.id = decent_id(id) ? std::string(id) : new_id("", 32);
+  head_only_ = request_.method == "HEAD";
+  chunked_ = message.version() == 11;
+  keep_alive_ = message.keep_alive() && !loop_.shared.draining;
+
+  std::string_view target(message.target().data(), message.target().size());
+  for (std::string_view scheme : {"http://", "https://"})  // the absolute form, as proxies send it
+    if (target.starts_with(scheme))
+      target.remove_prefix(std::min(target.size(), target.find('/', scheme.size())));
+  const size_t question = target.find('?');
+  if (question != target.npos) request_.query = target.substr(question + 1);
+  if (!percent_decode(target.substr(0, question), request_.path))
+    return refuse(400, "the path has a '%' that two hexadecimal digits do not follow");
+  set_deadline(std::chrono::hours(24 * 365));  // while we are at work nobody is late
+  loop_.shared.handler(Exchange(shared_from_this(), serial_));
+}
+
+// An answer to what is no request; the rest of its bytes cannot be understood.
+void Connection::refuse(int status, const std::string& message) {
+  if (state_ == State::reading) {
+    ++serial_;
+    state_ = State::serving;
+    request_ = {};
+    request_.peer = peer_;
+    request_.id = new_id("", 32);
+    if (parser_ && parser_->is_header_done()) {
+      request_.method = std::string(parser_->get().method_string());
+      request_.path = std::string(parser_->get().target());
+    }
+    response_bytes_ = 0;
+    head_only_ = false;
+  }
+  keep_alive_ = false;
+  parser_.reset();
+  std::string body = R"({"error":{"message":)";
+  append_json_string(body, message);
+  body += R"(,"type":"invalid_request_error","param":null,"code":null}})";
+  respond(serial_, {.status = status, .body = std::move(body)});
+}
+
+// --- answering
+
+bool Connection::open(uint64_t serial) const {
+  return serial == serial_ && (state_ == State::serving || state_ == State::streaming);
+}
+
+void Connection::append_head(const HttpResponse& response, std::optional<size_t> length) {
+  status_ = response.status;
+  if (loop_.shared.draining) keep_alive_ = false;
+  const size_t before = out_.size();
+  out_ += strf("HTTP/1.1 %d ", response.status);
+  out_ += status_text(response.status);
+  out_ += "\r\n";
+  const auto add = [&](std::string_view name, std::string_view value) {
+    out_ += name;
+    out_ += ": ";
+    out_ += one_line(value);
+    out_ += "\r\n";
+  };
+  if (!response.content_type.empty()) add("Content-Type", response.content_type);
+  if (length)
+    add("Content-Length", std::to_string(*length));
+  else if (chunked_)
+    add("Transfer-Encoding", "chunked");
+  add("Connection", keep_alive_ ? "keep-alive" : "close");
+  add("X-Request-Id", request_.id);
+  const std::string& origin = loop_.shared.options.cors_origin;
+  if (!origin.empty()) add("Access-Control-Allow-Origin", origin);
+  for (const auto& [name, value] : response.headers) add(name, value);
+  out_ += "\r\n";
+  response_bytes_ += int64_t(out_.size() - before);
+}
+
+void Connection::respond(uint64_t serial, HttpResponse response) {
+  if (!open(serial) || state_ == State::streaming) return;
+  const bool bodiless = response.status == 204 || response.status == 304;
+  append_head(response, bodiless ? std::nullopt : std::optional(response.body.size()));
+  if (!head_only_ && !bodiless) {
+    out_ += response.body;
+    response_bytes_ += int64_t(response.body.size());
+  }
+  answered();
+}
+
+void Connection::begin(uint64_t serial, HttpResponse head) {
+  if (!open(serial) || state_ == State::streaming) return;
+  if (!chunked_) keep_alive_ = false;
+  append_head(head, std::nullopt);
+  last_write_ = HttpClock::now();
+  state_ = State::streaming;
+}
+
+void Connection::append_chunk(std::string_view bytes) {
+  if (head_only_ || bytes.empty()) return;
+  const size_t before = out_.size();
+  if (chunked_) out_ += strf("%zx\r\n", bytes.size());
+  out_ += bytes;
+  if (chunked_) out_ += "\r\n";
+  response_bytes_ += int64_t(out_.size() - before);
+  last_write_ = HttpClock::now();
+}
+
+void Connection::write(uint64_t serial, std::string_view bytes) {
+  if (open(serial) && state_ == State::streaming) append_chunk(bytes);
+}
+
+void Connection::end(uint64_t serial) {
+  if (!open(serial) || state_ != State::streaming) return;
+  if (chunked_ && !head_only_) out_ += "0\r\n\r\n";
+  answered();
+}
+
+void Connection::answered() {
+  on_close_ = nullptr;
+  record(status_);
+  const HttpOptions& options = loop_.shared.options;
+  state_ = keep_alive_ ? State::reading : State::lingering;
+  if (keep_alive_)
+    set_deadline(unsent() > 0 ? options.send_timeout : options.idle_timeout);
+  else
+    set_deadline(options.send_timeout);
+}
+
+void Connection::on_close(uint64_t serial, std::function<void()> callback) {
+  if (open(serial))
+    on_close_ = std::move(callback);
+  else
+    callback();
+}
+
+void Connection::post(std::function<void()> work) {
+  asio::post(loop_.context, [self = shared_from_this(), work = std::move(work)] {
+    work();
+    self->turn_over();
+  });
+}
+
+// What a turn has written leaves in one send; then the next request of a pipelining client has its turn.
+void Connection::turn_over() {
+  flush();
+  if (state_ == State::streaming && int64_t(unsent()) > loop_.shared.options.max_unsent_bytes)
+    return close();
+  advance();
+  arm_read();
+}
+
+void Connection::flush() {
+  if (writing_armed_ || state_ == State::closed) return;
+  const HttpOptions& options = loop_.shared.options;
+  while (unsent() > 0) {
+    error_code error;
+    sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, unsent()), error);
+    if (error == asio::error::would_block) {
+      set_deadline(options.send_timeout);
+      writing_armed_ = true;
+      socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failed) {
+        self->writing_armed_ = false;
+        if (!failed) self->turn_over();
+      });
+      return;
+    }
+    if (error == asio::error::interrupted) continue;
+    if (error) return close();
+  }
+  if (sent_ > 0) {
+    out_.clear();
+    sent_ = 0;
+    if (state_ == State::reading && !parser_)
+      set_deadline(options.idle_timeout);
+    else if (state_ != State::reading && state_ != State::lingering)
+      set_deadline(std::chrono::hours(24 * 365));
+  }
+  if (state_ == State::lingering && socket_.is_open()) {
+    // Closing at once would reset the connection while the client still sends, and the answer be lost.
+    error_code error;
+    socket_.shutdown(tcp::socket::shutdown_send, error);
+    if (deadline_ > HttpClock::now() + kLinger) set_deadline(kLinger);
+  }
+}
+
+// --- the end
+
+void Connection::check_deadline(HttpClock::time_point now) {
+  if (now >= deadline_) {
+    if (state_ == State::reading && parser_ && unsent() == 0) {
+      refuse(408, "the request did not arrive in time");
+      return turn_over();
+    }
+    return close();
+  }
+  if (state_ == State::streaming && now - last_write_ >= loop_.shared.options.comment_interval) {
+    append_chunk(": keep-alive\n\n");
+    turn_over();
+  }
+}
+
+void Connection::close_if_idle() {
+  if (state_ == State::reading && !parser_ && in_.empty() && unsent() == 0) close();
+}
+
+void Connection::close() {
+  if (state_ == State::closed) return;
+  const bool at_work = state_ == State::serving || state_ == State::streaming;
+  state_ = State::closed;
+  error_code error;
+  socket_.close(error);
+  in_ = {};
+  out_ = {};
+  sent_ = 0;
+  const std::shared_ptr<Connection> self = shared_from_this();
+  loop_.connections.erase(self);
+  if (at_work) {
+    record(499);
+    if (const std::function<void()> callback = std::exchange(on_close_, nullptr)) callback();
+  }
+  const std::lock_guard lock(loop_.shared.mutex);
+  --loop_.shared.connections;
+  loop_.shared.ended.notify_all();
+}
+
+void Connection::record(int status) {
+  if (!loop_.shared.record) return;
+  loop_.shared.record(
+      {.method = request_.method,
+       .path = request_.path,
+       .peer = peer_,
+       .id = request_.id,
+       .status = status,
+       .request_bytes = request_bytes_,
+       .response_bytes = response_bytes_,
+       .seconds = std::chrono::duration<double>(HttpClock::now() - began_).count()});
+}
+
+}  // namespace rose
