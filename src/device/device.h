@@ -17,6 +17,7 @@ struct Device {
   void (*download)(Stream&, void* host, const void* device, int64_t bytes);
   void (*zero)(Stream&, void* device, int64_t bytes);
   void (*synchronize)(Stream&);
+  int64_t (*free_bytes)();  // that allocate could still give without harm to others
 };
 
 const Device& host_device();

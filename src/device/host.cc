@@ -1,7 +1,10 @@
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "device/device.h"
 
@@ -37,6 +40,28 @@ void zero(Stream&, void* memory, int64_t bytes) {
   if (bytes > 0) std::memset(memory, 0, size_t(bytes));
 }
 
+// The number after `name` in a file of "name: number unit" lines, or in a file of one number ("").
+int64_t read_number(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name)) {
+      const char* digits = line.c_str() + name.size();
+      char* end = nullptr;
+      const int64_t number = std::strtoll(digits, &end, 10);
+      if (end != digits) return number;
+    }
+  return -1;
+}
+
+// What the system could give without swapping, and what this process's container has left.
+int64_t free_bytes() {
+  int64_t free = read_number("/proc/meminfo", "MemAvailable:") * 1024;
+  const int64_t limit = read_number("/sys/fs/cgroup/memory.max", "");  // "max": no limit
+  const int64_t used = read_number("/sys/fs/cgroup/memory.current", "");
+  if (limit >= 0 && used >= 0) free = std::min(free, limit - used);
+  return std::max<int64_t>(free, 0);
+}
+
 }  // namespace
 
 const Device& host_device() {
@@ -48,6 +73,7 @@ const Device& host_device() {
       .download = copy,
       .zero = zero,
       .synchronize = [](Stream&) {},
+      .free_bytes = free_bytes,
   };
   return kHost;
 }

@@ -32,6 +32,13 @@ struct EngineStats {
   int64_t finished[5] = {};                     // by Finish
 };
 
+// What keys and values got.
+struct KvMemory {
+  int pages[kPools] = {};
+  int64_t bytes = 0;
+  int max_context = 0;  // tokens of one sequence: what was asked for, and what the pages hold
+};
+
 using RequestId = uint64_t;
 
 class Engine {
@@ -42,15 +49,17 @@ class Engine {
   virtual ~Engine() = default;  // cancels what runs and joins the thread
 
   // From any thread. Refuses what can never fit (invalid) and what the queue cannot hold (busy);
-  // whatever is accepted ends in exactly one Update with a finish for each choice.
+  // whatever is accepted ends in exactly one Update with a finish for each choice. The first may come
+  // before this returns; none comes after the destructor.
   virtual Result<RequestId> submit(Request request, Sink sink) = 0;
   // Its pages come back within a step. Unknown or finished ids are ignored.
   virtual void cancel(RequestId id) = 0;
-  // Ends when nothing waits or runs; submit refuses (busy) from now on.
+  // Returns when nothing waits or runs; submit refuses (busy) from now on. Not from a sink.
   virtual void drain() = 0;
 
   virtual EngineStats stats() const = 0;  // from any thread, without waiting for a step
-  virtual int max_context() const = 0;
+  virtual const KvMemory& memory() const = 0;
+  int max_context() const { return memory().max_context; }
 };
 
 }  // namespace rose

@@ -52,7 +52,7 @@ struct GeneratedToken {
 // News of one choice. Called on the engine's thread, in order: be quick, never block.
 struct Update {
   int choice = 0;
-  std::vector<GeneratedToken> tokens;
+  std::vector<GeneratedToken> tokens = {};
   Finish finish = Finish::none;
   int cached_tokens = 0;  // of the prompt, found in the prefix cache
 };

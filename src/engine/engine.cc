@@ -1,0 +1,308 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "device/arena.h"
+#include "engine/memory.h"
+#include "engine/runner.h"
+
+namespace rose {
+
+namespace {
+
+class EngineLoop final : public Engine {
+ public:
+  EngineLoop(const EngineOptions& options, const KvMemory& memory, int window, Runner runner)
+      : options_(options),
+        memory_(memory),
+        runner_(std::move(runner)),
+        scheduler_({
+            .tokens_per_step = options.max_tokens_per_step,
+            .seqs = options.max_seqs,
+            .window = window,
+            .pages = {memory.pages[0], memory.pages[1]},
+        }) {
+    publish();
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~EngineLoop() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    inbox_changed_.notify_one();
+    thread_.join();
+  }
+
+  Result<RequestId> submit(Request request, Sink sink) override;
+  void cancel(RequestId id) override;
+  void drain() override;
+  EngineStats stats() const override;
+  const KvMemory& memory() const override { return memory_; }
+
+ private:
+  struct Message {
+    RequestId id = 0;
+    bool cancels = false;
+    Request request = {};
+    Sink sink = {};
+  };
+  struct Client {  // of one request
+    Sink sink;
+    int open_choices = 0;
+  };
+  struct News {
+    RequestId id;
+    Update update;
+  };
+
+  void run();
+  bool take_messages();
+  void turn();
+  void accept(Message message);
+  void tell(const Sequence& sequence, Sampled* sampled);
+  void publish();
+  void deliver();
+
+  // Constant after construction.
+  const EngineOptions options_;
+  const KvMemory memory_;
+
+  // Of the engine's thread alone.
+  Runner runner_;
+  Scheduler scheduler_;
+  std::map<RequestId, Client> clients_;
+  std::vector<News> news_;  // of this turn
+  EngineStats counts_;      // what the scheduler does not count
+  const Scheduler::Tell tell_ = [this](const Sequence& sequence, Sampled* sampled) {
+    tell(sequence, sampled);
+  };
+
+  // Protected by mutex_.
+  mutable std::mutex mutex_;
+  std::condition_variable inbox_changed_, became_idle_;
+  std::vector<Message> inbox_;
+  int submitted_ = 0;         // requests in the inbox
+  int waiting_requests_ = 0;  // in the scheduler
+  RequestId last_id_ = 0;
+  bool idle_ = false;
+  bool draining_ = false;
+  bool stopping_ = false;
+  EngineStats stats_;
+
+  std::thread thread_;
+};
+
+// ---- any thread
+
+Result<RequestId> EngineLoop::submit(Request request, Sink sink) {
+  TRY(check_request(request, memory_.max_context, options_.vocab));
+  if (!request.sampling.seed) {
+    std::random_device device;
+    request.sampling.seed = uint64_t(device()) << 32 | device();
+  }
+  RequestId id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_ || stopping_) return fail(ErrorKind::busy, "the server is shutting down");
+    if (const int queue = submitted_ + waiting_requests_; queue >= options_.max_waiting)
+      return fail(ErrorKind::busy, strf("the queue is full: %d requests wait", queue));
+    id = ++last_id_;
+    ++submitted_;
+    idle_ = false;
+    inbox_.push_back({.id = id, .request = std::move(request), .sink = std::move(sink)});
+  }
+  inbox_changed_.notify_one();
+  return id;
+}
+
+void EngineLoop::cancel(RequestId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back({.id = id, .cancels = true});
+  }
+  inbox_changed_.notify_one();
+}
+
+void EngineLoop::drain() {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  became_idle_.wait(lock, [&] { return idle_; });
+}
+
+EngineStats EngineLoop::stats() const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;
+  stats.waiting += submitted_;
+  return stats;
+}
+
+// ---- the engine's thread
+
+void EngineLoop::run() {
+  while (take_messages()) turn();
+  scheduler_.cancel_all(tell_);
+  publish();
+  deliver();
+}
+
+// Waits for messages when there is nothing else to do. False: the engine is to stop.
+bool EngineLoop::take_messages() {
+  std::vector<Message> messages;
+  bool stopping = false;
+  {
+    std::unique_lock lock(mutex_);
+    if (inbox_.empty() && scheduler_.idle()) {
+      idle_ = true;
+      became_idle_.notify_all();
+      inbox_changed_.wait(lock, [&] { return !inbox_.empty() || stopping_; });
+    }
+    messages.swap(inbox_);
+    waiting_requests_ += submitted_;
+    submitted_ = 0;
+    stopping = stopping_;
+  }
+  for (Message& message : messages) {
+    if (message.cancels)
+      scheduler_.cancel(message.id, tell_);
+    else
+      accept(std::move(message));
+  }
+  return !stopping;
+}
+
+void EngineLoop::accept(Message message) {
+  const Request& request = message.request;
+  std::unique_ptr<Sequence> first;
+  for (int choice = 0; choice < request.choices; ++choice) {
+    auto sequence =
+        make_sequence(request, message.id, choice, *request.sampling.seed, memory_.max_context);
+    // Without the prefix cache a request still shares its prompt among its own choices: under a
+    // salt that nobody else has.
+    if (!options_.prefix_cache) {
+      sequence->remember = request.choices > 1;
+      sequence->salt = strf("request %llu", static_cast<unsigned long long>(message.id));
+    }
+    if (choice == 0)
+      first = std::move(sequence);
+    else
+      first->siblings.push_back(std::move(sequence));
+  }
+  clients_[message.id] = {.sink = std::move(message.sink), .open_choices = request.choices};
+  scheduler_.add(std::move(first));
+}
+
+// One step. The host's device computes while `launch` is called, so the step is settled at once; a
+// device that works on its own may be given the next one first (engine/scheduler.h).
+void EngineLoop::turn() {
+  Step step = scheduler_.plan();
+  if (!step.empty()) {
+    const std::unique_ptr<Flight> flight = runner_.launch(std::move(step));
+    runner_.land(*flight);
+    scheduler_.settle(flight->step, flight->results, tell_);
+    ++counts_.steps;
+  }
+  if (options_.check_invariants) scheduler_.check();
+  publish();
+  deliver();
+}
+
+void EngineLoop::tell(const Sequence& sequence, Sampled* sampled) {
+  Update update = {
+      .choice = sequence.choice,
+      .finish = sequence.finish,
+      .cached_tokens = sequence.cached_tokens,
+  };
+  if (sampled) {
+    update.tokens.push_back({
+        .token = sampled->token,
+        .logprob = sampled->logprob,
+        .top = std::move(sampled->top),
+    });
+    ++counts_.generated_tokens;
+  }
+  if (sequence.finish != Finish::none) ++counts_.finished[int(sequence.finish)];
+  news_.push_back({sequence.request, std::move(update)});
+}
+
+// Before the news go out: who is told of an end finds it counted, and its pages free.
+void EngineLoop::publish() {
+  EngineStats stats = counts_;
+  stats.running = scheduler_.running();
+  stats.waiting = scheduler_.waiting();
+  for (const Pool pool : {Pool::full, Pool::sliding}) {
+    stats.pages[int(pool)] = scheduler_.pool(pool).size();
+    stats.pages_free[int(pool)] = scheduler_.pool(pool).free();
+    stats.pages_cached[int(pool)] = scheduler_.pool(pool).cached();
+  }
+  stats.prompt_tokens = scheduler_.counts().prompt_tokens;
+  stats.preemptions = scheduler_.counts().preemptions;
+  stats.prefix_queries = scheduler_.counts().prefix_queries;
+  stats.prefix_hits = scheduler_.counts().prefix_hits;
+  const std::lock_guard lock(mutex_);
+  stats_ = stats;
+  waiting_requests_ = scheduler_.waiting_requests();
+}
+
+void EngineLoop::deliver() {
+  for (News& news : std::exchange(news_, {})) {
+    const auto client = clients_.find(news.id);
+    ROSE_CHECK(client != clients_.end(), "engine: news of a request that has ended");
+    client->second.sink(news.update);
+    if (news.update.finish != Finish::none && --client->second.open_choices == 0)
+      clients_.erase(client);
+  }
+}
+
+Status check_options(const EngineOptions& options, const ModelConfig& config) {
+  struct AtLeast {
+    const char* name;
+    int64_t value, least;
+  };
+  const AtLeast rules[] = {
+      {"max_context", options.max_context, 0},
+      {"max_seqs", options.max_seqs, 1},
+      {"max_tokens_per_step", options.max_tokens_per_step, 1},
+      {"max_waiting", options.max_waiting, 1},
+      {"kv_bytes", options.kv_bytes, 0},
+      {"vocab", options.vocab, 0},
+  };
+  for (const AtLeast& rule : rules)
+    if (rule.value < rule.least)
+      return fail(ErrorKind::invalid,
+                  strf("%s is %lld, must be %lld or more", rule.name,
+                       static_cast<long long>(rule.value), static_cast<long long>(rule.least)));
+  if (options.max_context > config.max_context)
+    return fail(ErrorKind::invalid, strf("max_context is %d, the model can do %d",
+                                         options.max_context, config.max_context));
+  if (options.max_context == 1)
+    return fail(ErrorKind::invalid, "max_context is 1: no room for a prompt and an answer");
+  if (options.vocab > config.vocab)
+    return fail(ErrorKind::invalid, strf("the tokenizer has %d tokens, the model %d rows",
+                                         options.vocab, config.vocab));
+  return Done{};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::start(LoadedModel& model, Stream& stream,
+                                              const EngineOptions& options) {
+  ROSE_CHECK(stream.scratch && stream.device, "engine: the stream has no device or scratch memory");
+  const ModelConfig& config = model.model->config();
+  TRY(check_options(options, config));
+  const KvSpec spec = model.model->kv_spec(model.recipe->kv);
+  const KvMemory memory =
+      TRY(plan_kv(spec, options, config.max_context, stream.device->free_bytes()));
+  EngineOptions chosen = options;
+  if (chosen.vocab == 0) chosen.vocab = config.vocab;
+  Runner runner = TRY(Runner::make(model, stream, chosen.vocab, memory.pages));
+  return std::make_unique<EngineLoop>(chosen, memory, std::max(spec.window, 1), std::move(runner));
+}
+
+}  // namespace rose

@@ -1,0 +1,46 @@
+#include "engine/runner.h"
+
+#include "engine/batch.h"
+#include "kernels/sample/sample.h"
+
+namespace rose {
+
+Result<Runner> Runner::make(const LoadedModel& model, Stream& stream, int vocab,
+                            const int (&pages)[kPools]) {
+  const KvSpec spec = model.model->kv_spec(model.recipe->kv);
+  KvCache kv =
+      TRY(within(KvCache::allocate(*stream.device, spec, pages), "memory for keys and values"));
+  return Runner(model, stream, vocab, std::move(kv));
+}
+
+std::unique_ptr<Flight> Runner::launch(Step step) {
+  auto flight = std::make_unique<Flight>();
+  flight->step = std::move(step);
+  for (const Slice& slice : flight->step)
+    if (slice.samples)
+      flight->rows.push_back(slice.sequence->sample_row(slice.first + slice.count));
+  flight->results.resize(flight->rows.size());
+
+  stream_->scratch->reset();
+  const Batch batch = upload(*stream_, make_batch(flight->step));
+  Pass pass = {
+      .ops = *model_->ops,
+      .stream = *stream_,
+      .kv = kv_,
+      .batch = batch,
+      .activations = model_->recipe->activations,
+  };
+  const Tensor logits = model_->model->forward(pass);
+  if (!flight->rows.empty())
+    model_->ops->sample(*stream_, {
+                                      .logits = logits,
+                                      .vocab = vocab_,
+                                      .rows = flight->rows,
+                                      .results = flight->results,
+                                  });
+  return flight;
+}
+
+void Runner::land(Flight&) { stream_->device->synchronize(*stream_); }
+
+}  // namespace rose
