@@ -59,6 +59,13 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<uint8_t*>(data_), size_);
 }
 
+void MappedFile::expect(std::span<const uint8_t> part) const {
+  const uintptr_t page = uintptr_t(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = uintptr_t(part.data()) / page * page;
+  const uintptr_t end = uintptr_t(part.data()) + part.size();
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+}
+
 void MappedFile::drop(std::span<const uint8_t> part) const {
   // Only whole pages inside the part: its neighbours may still be read.
   const uintptr_t page = uintptr_t(::sysconf(_SC_PAGESIZE));

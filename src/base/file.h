@@ -22,6 +22,9 @@ class MappedFile {
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
+  // The bytes will be used soon: reading them may begin.
+  void expect(std::span<const uint8_t> part) const;
+
   // The bytes were used and will not be again: their pages may leave memory.
   void drop(std::span<const uint8_t> part) const;
 

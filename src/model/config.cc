@@ -201,7 +201,10 @@ Status check_sizes(const ModelConfig& c) {
   if (c.head_dim % 2 != 0) return wrong("head_dim is %d, wanted an even number", c.head_dim);
   if (c.top_k > c.experts)
     return wrong("num_experts_per_tok is %d of num_local_experts %d", c.top_k, c.experts);
-  // Experts are kept in blocks of 32 values, and activations meet them in such blocks.
+  // Weights are kept, and met by activations, in blocks of 32 along their inputs.
+  if (c.heads * int64_t(c.head_dim) % 32 != 0)
+    return wrong("num_attention_heads x head_dim is %d x %d, wanted a multiple of 32", c.heads,
+                 c.head_dim);
   if (c.hidden % 32 != 0) return wrong("hidden_size is %d, wanted a multiple of 32", c.hidden);
   if (c.ffn % 32 != 0) return wrong("intermediate_size is %d, wanted a multiple of 32", c.ffn);
   const double attention = double(c.heads + c.kv_heads) * 2 * c.head_dim * c.hidden;

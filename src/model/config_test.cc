@@ -158,6 +158,7 @@ TEST(Config, what_is_wrong_is_named) {
       {R"({"num_hidden_layers":[24]})", "num_hidden_layers is [24], wanted a number"},
       {R"({"num_key_value_heads":7})", "64, no multiple of num_key_value_heads 7"},
       {R"({"head_dim":63})", "head_dim is 63"},
+      {R"({"num_attention_heads":8,"head_dim":2})", "8 x 2, wanted a multiple of 32"},
       {R"({"num_experts_per_tok":33})", "num_experts_per_tok is 33 of num_local_experts 32"},
       {R"({"num_local_experts":16777216,"hidden_size":16777216})", "more than memory can hold"},
       {R"({"sliding_window":0})", "sliding_window is 0"},

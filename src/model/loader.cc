@@ -1,0 +1,191 @@
+#include "model/loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+
+#include "base/check.h"
+#include "kernels/pack/pack.h"
+#include "model/checkpoint.h"
+#include "model/dummy.h"
+#include "tensor/bf16.h"
+
+namespace rose {
+
+namespace {
+
+using Progress = std::function<void(const LoadProgress&)>;
+
+// Tells how far a phase is, a few times a second, and once at its end.
+class Phase {
+ public:
+  Phase(const Progress& progress, const char* name, int64_t total = 0)
+      : progress_(progress), now_{.phase = name, .total = total} {}
+
+  void add(int64_t bytes) {
+    now_.bytes += bytes;
+    if (Clock::now() - told_ > std::chrono::milliseconds(100)) tell();
+  }
+  void end() { tell(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void tell() {
+    told_ = Clock::now();
+    now_.seconds = std::chrono::duration<double>(told_ - start_).count();
+    if (progress_) progress_(now_);
+  }
+
+  const Progress& progress_;
+  LoadProgress now_;
+  Clock::time_point start_ = Clock::now(), told_ = start_;
+};
+
+Format format_of(const Recipe& recipe, Role role, RawWeight::Kind kind) {
+  switch (role) {
+    case Role::attention: return recipe.attention;
+    case Role::unembedding: return recipe.unembedding;
+    case Role::expert: break;
+  }
+  return kind == RawWeight::Kind::mxfp4 ? recipe.expert : recipe.expert_bf16;
+}
+
+// What fills the rows, whichever source the values come from.
+struct Filler {
+  const Recipe& recipe;
+  Stream& stream;
+  const Ops& ops;
+  LoadedModel& loaded;
+  Phase& phase;
+
+  Result<void*> allocate(int64_t bytes) {
+    loaded.memory.push_back(TRY(Buffer::allocate(*ops.device, bytes)));
+    loaded.weight_bytes += bytes;
+    return loaded.memory.back().data();
+  }
+
+  template <class Source>
+  Status fill(Source& source, size_t index, const WeightRow& row, const PackedWeight& packed) {
+    const size_t rank = row.shape.size();
+    Weight& to = *packed.into;
+    to.format = format_of(recipe, packed.role, source.kind(index));
+    to.experts = rank < 3 ? 1 : int(row.shape[0]);
+    to.rows = int(row.shape[rank - 2]);
+    to.columns = int(row.shape[rank - 1]);
+    to.data = TRY(allocate(ops.weight_bytes(to.format, to.experts, to.rows, to.columns)));
+    for (int expert = 0; expert < to.experts; ++expert) {
+      const RawWeight raw = source.matrix(index, expert, *stream.threads);
+      ops.pack(stream, {.to = to, .from = raw, .first_expert = expert});
+      ops.device->synchronize(stream);  // `raw` is reused
+      source.drop(index, expert);
+      phase.add(source.bytes(index) / to.experts);
+    }
+    return Done{};
+  }
+
+  template <class Source>
+  Status fill(Source& source, size_t index, const WeightRow& row, const PlainWeight& plain) {
+    Tensor& to = *plain.into;
+    to = Tensor(nullptr, plain.keep, {});
+    to.rank = int(row.shape.size());
+    std::copy(row.shape.begin(), row.shape.end(), to.dims.begin());
+    to.data = TRY(allocate(to.bytes()));
+
+    constexpr int64_t kChunk = 1 << 23;  // values at a time
+    std::vector<bf16> values;
+    std::vector<float> widened;
+    for (int64_t first = 0; first < to.elements(); first += kChunk) {
+      values.resize(size_t(std::min(kChunk, to.elements() - first)));
+      source.values(index, first, values, *stream.threads);
+      const void* from = values.data();
+      if (plain.keep == DType::f32) {
+        widened.resize(values.size());
+        std::transform(values.begin(), values.end(), widened.begin(),
+                       [](bf16 value) { return to_f32(value); });
+        from = widened.data();
+      }
+      const int64_t width = bytes_of(plain.keep);
+      ops.device->upload(stream, static_cast<char*>(to.data) + first * width, from,
+                         int64_t(values.size()) * width);
+      ops.device->synchronize(stream);
+      phase.add(int64_t(values.size() * sizeof(bf16)));
+    }
+    for (int expert = 0; expert < (row.shape.size() < 3 ? 1 : int(row.shape[0])); ++expert)
+      source.drop(index, expert);
+    return Done{};
+  }
+};
+
+// Fills every row from a Checkpoint or from DummyWeights.
+template <class Source>
+Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recipe& recipe,
+                 Stream& stream, const Ops& ops, const Progress& progress, LoadedModel& loaded) {
+  // The largest first: what a row needs beside its packed form never comes on top of all the rest.
+  std::vector<size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return source.bytes(a) > source.bytes(b); });
+  int64_t total = 0;
+  for (const size_t index : order) total += source.bytes(index);
+
+  Phase phase(progress, "weights", total);
+  Filler filler{recipe, stream, ops, loaded, phase};
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t index = order[i];
+    if (i == 0) source.expect(index);
+    if (i + 1 < order.size()) source.expect(order[i + 1]);  // read while this one is packed
+    TRY(within(
+        std::visit([&](const auto& into) { return filler.fill(source, index, rows[index], into); },
+                   rows[index].into),
+        rows[index].name));
+  }
+  phase.end();
+  return Done{};
+}
+
+Result<LoadedModel> load(const LoadOptions& options, const std::string& place, const Recipe& recipe,
+                         Stream& stream, const Ops& ops, const Progress& progress) {
+  LoadedModel loaded;
+  loaded.recipe = &recipe;
+  loaded.ops = &ops;
+  Phase headers(progress, "headers");
+  const ModelConfig config = TRY(read_config(place));
+  loaded.model = TRY(make_model(config));
+  const std::vector<WeightRow> rows = loaded.model->weights();
+
+  if (options.load_format == "dummy") {
+    headers.end();
+    DummyWeights weights(rows, options.seed);
+    TRY(fill_rows(weights, rows, recipe, stream, ops, progress, loaded));
+  } else {
+    Checkpoint checkpoint = TRY(Checkpoint::open(place, config));
+    TRY(checkpoint.bind(rows));
+    headers.end();
+    TRY(fill_rows(checkpoint, rows, recipe, stream, ops, progress, loaded));
+  }
+  TRY(loaded.model->prepare(stream));
+  return loaded;
+}
+
+}  // namespace
+
+Result<LoadedModel> load_model(const LoadOptions& options, const Recipe& recipe, Stream& stream,
+                               const Ops& ops, const Progress& progress) {
+  namespace fs = std::filesystem;
+  if (options.load_format != "auto" && options.load_format != "dummy")
+    return fail(ErrorKind::invalid,
+                strf("no load format '%s'; there are: auto, dummy", options.load_format.c_str()));
+  // Dummy weights need no folder: the file with the sizes is enough.
+  std::error_code ignored;
+  const bool is_file =
+      options.load_format == "dummy" && fs::is_regular_file(options.model, ignored);
+  const std::string place = is_file ? options.model : TRY(resolve_model(options.model));
+  LoadedModel loaded =
+      TRY(within(load(options, place, recipe, stream, ops, progress), "loading " + place));
+  loaded.folder = is_file ? fs::path(place).parent_path().string() : place;
+  return loaded;
+}
+
+}  // namespace rose
