@@ -1,0 +1,288 @@
+#include "kernels/sample/sample.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/rng.h"
+#include "testing/rig.h"
+
+namespace rose {
+namespace {
+
+using namespace testing;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+Sampled sampled(const Ops& ops, const std::vector<float>& logits, const SampleRow& row,
+                int vocab = 0) {
+  Rig rig(ops);
+  Sampled result;
+  const int64_t columns = int64_t(logits.size());
+  rig.run(ops.sample, Sample{.logits = rig.put(DType::f32, {1, columns}, logits),
+                             .vocab = vocab ? vocab : int(columns),
+                             .rows = {&row, 1},
+                             .results = {&result, 1}});
+  return result;
+}
+
+// Which tokens come out, over many positions.
+std::vector<int> drawn(const Ops& ops, const std::vector<float>& logits, SampleRow row,
+                       int draws = 300) {
+  std::vector<int> tokens;
+  for (int i = 0; i < draws; ++i) {
+    row.position = uint64_t(i);
+    const int token = sampled(ops, logits, row).token;
+    if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
+  }
+  std::sort(tokens.begin(), tokens.end());
+  return tokens;
+}
+
+class Sampling : public ::testing::TestWithParam<const Ops*> {};
+INSTANTIATE_TEST_SUITE_P(, Sampling, ::testing::ValuesIn(available_ops()), [](const auto& info) {
+  std::string name = info.param->name;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  return name;
+});
+
+TEST_P(Sampling, greedy_takes_the_largest_and_the_lowest_id_where_equal) {
+  const Ops& ops = *GetParam();
+  const SampleRow greedy = {.temperature = 0};
+  EXPECT_EQ(sampled(ops, {1, 3, 2, 3}, greedy).token, 1);
+  EXPECT_EQ(sampled(ops, {-5}, greedy).token, 0);
+  EXPECT_EQ(sampled(ops, {1, 2, 9, 9}, greedy, 2).token, 1);  // columns past the vocabulary
+  EXPECT_EQ(sampled(ops, {kNan, -4, kNan, -3}, greedy).token, 3);
+  EXPECT_EQ(sampled(ops, {1, kInf, kInf}, greedy).token, 1);
+}
+
+TEST_P(Sampling, no_token_where_none_is_possible) {
+  const Ops& ops = *GetParam();
+  const uint32_t allowed = 0b100;
+  const int banned[] = {0, 1};
+  for (const float temperature : {0.0f, 1.0f}) {
+    EXPECT_EQ(sampled(ops, {-kInf, kNan}, {.temperature = temperature}).token, -1);
+    EXPECT_EQ(sampled(ops, {1, 2}, {.temperature = temperature, .banned = banned}).token, -1);
+    EXPECT_EQ(sampled(ops, {1, 2}, {.temperature = temperature, .allowed = &allowed}).token, -1);
+    const TokenBias never[] = {{0, -kInf}};
+    EXPECT_EQ(sampled(ops, {1}, {.temperature = temperature, .bias = never}).token, -1);
+  }
+}
+
+TEST_P(Sampling, infinite_and_huge_logits_still_give_a_token) {
+  const Ops& ops = *GetParam();
+  for (const float temperature : {1e-6f, 1.0f, 100.0f}) {
+    EXPECT_EQ(sampled(ops, {1, kInf, 2}, {.temperature = temperature}).token, 1);
+    EXPECT_EQ(sampled(ops, {-3e38f, 3e38f}, {.temperature = temperature}).token, 1);
+  }
+  const TokenCount counts[] = {{1, 3, true}};
+  EXPECT_EQ(sampled(ops, {0, 3e38f}, {.repetition_penalty = 1e-30f, .counts = counts}).token, 1);
+  EXPECT_EQ(sampled(ops, {0, -kInf}, {.repetition_penalty = 0, .counts = counts}).token, 0);
+}
+
+TEST_P(Sampling, masks) {
+  const Ops& ops = *GetParam();
+  std::vector<float> logits(70);
+  for (int i = 0; i < 70; ++i) logits[size_t(i)] = float(i);
+  uint32_t allowed[3] = {1u << 3, 1u << 7, 0};
+  EXPECT_EQ(sampled(ops, logits, {.temperature = 0, .allowed = allowed}).token, 39);
+  const int banned[] = {39, -1, 70, 1 << 30};  // those that are no tokens are let be
+  EXPECT_EQ(sampled(ops, logits, {.temperature = 0, .banned = banned, .allowed = allowed}).token,
+            3);
+}
+
+TEST_P(Sampling, bias_and_penalties_by_hand) {
+  const Ops& ops = *GetParam();
+  const auto greedy = [&](std::vector<float> logits, SampleRow row) {
+    row.temperature = 0;
+    return sampled(ops, logits, row).token;
+  };
+  const TokenBias bias[] = {{0, 2.5f}, {-1, 100}, {9, 100}};
+  EXPECT_EQ(greedy({1, 3}, {.bias = bias}), 0);
+  EXPECT_EQ(greedy({0.4f, 3}, {.bias = bias}), 1);
+
+  // Token 1 was generated twice, token 2 is in the prompt alone.
+  const TokenCount counts[] = {{1, 2, false}, {2, 0, true}, {-7, 1, true}, {99, 1, true}};
+  EXPECT_EQ(greedy({1, 1.4f, 0}, {.presence_penalty = 0.5f, .counts = counts}), 0);
+  EXPECT_EQ(greedy({1, 1.6f, 0}, {.presence_penalty = 0.5f, .counts = counts}), 1);
+  EXPECT_EQ(greedy({1, 1.9f, 0}, {.frequency_penalty = 0.5f, .counts = counts}), 0);
+  EXPECT_EQ(greedy({1, 2.1f, 0}, {.frequency_penalty = 0.5f, .counts = counts}), 1);
+  EXPECT_EQ(greedy({1, 0, 1.4f}, {.presence_penalty = 9, .frequency_penalty = 9, .counts = counts}),
+            2);
+  // Positive logits are divided, negative ones multiplied; the prompt counts.
+  EXPECT_EQ(greedy({1, 0, 1.9f}, {.repetition_penalty = 2, .counts = counts}), 0);
+  EXPECT_EQ(greedy({1, 0, 2.1f}, {.repetition_penalty = 2, .counts = counts}), 2);
+  EXPECT_EQ(greedy({-1, -9, -0.6f}, {.repetition_penalty = 2, .counts = counts}), 0);
+  EXPECT_EQ(greedy({-1, -9, -0.4f}, {.repetition_penalty = 2, .counts = counts}), 2);
+  // The repetition penalty comes before the others: 4 / 2 - 1 = 1, not (4 - 1) / 2.
+  EXPECT_EQ(greedy({1.2f, 4}, {.presence_penalty = 1, .repetition_penalty = 2, .counts = counts}),
+            0);
+}
+
+// Probabilities 1/2, 1/4, 1/8, 1/16, 1/16.
+std::vector<float> halves() {
+  std::vector<float> logits;
+  for (const float p : {1 / 8.f, 1 / 2.f, 1 / 16.f, 1 / 4.f, 1 / 16.f})
+    logits.push_back(std::log(p));
+  return logits;
+}
+
+TEST_P(Sampling, filters_keep_exactly_their_tokens) {
+  const Ops& ops = *GetParam();
+  using Tokens = std::vector<int>;
+  EXPECT_EQ(drawn(ops, halves(), {}), (Tokens{0, 1, 2, 3, 4}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_k = 1}), (Tokens{1}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_k = 2}), (Tokens{1, 3}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_k = 4}), (Tokens{0, 1, 2, 3}));  // of equals the lower id
+  EXPECT_EQ(drawn(ops, halves(), {.top_k = 99}), (Tokens{0, 1, 2, 3, 4}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_p = 0}), (Tokens{1}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_p = .45f}), (Tokens{1}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_p = .55f}), (Tokens{1, 3}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_p = .8f}), (Tokens{0, 1, 3}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_p = .9f}), (Tokens{0, 1, 2, 3}));
+  EXPECT_EQ(drawn(ops, halves(), {.min_p = .6f}), (Tokens{1}));
+  EXPECT_EQ(drawn(ops, halves(), {.min_p = .4f}), (Tokens{1, 3}));
+  EXPECT_EQ(drawn(ops, halves(), {.min_p = 1}), (Tokens{1}));
+  // Top-p is of what top-k left: 1/2 of 3/4 is .67.
+  EXPECT_EQ(drawn(ops, halves(), {.top_k = 2, .top_p = .6f}), (Tokens{1}));
+  EXPECT_EQ(drawn(ops, halves(), {.top_k = 2, .top_p = .7f}), (Tokens{1, 3}));
+  // Filters come after the temperature: at 1/2 the shares are 64, 16, 4, 1, 1 of 86.
+  EXPECT_EQ(drawn(ops, halves(), {.temperature = .5f, .top_p = .7f}), (Tokens{1}));
+  EXPECT_EQ(drawn(ops, std::vector<float>(7, 1.5f), {.top_p = .5f}), (Tokens{0, 1, 2, 3}));
+}
+
+// The share of each token is its probability, within four standard deviations.
+TEST_P(Sampling, draws_follow_the_distribution) {
+  const Ops& ops = *GetParam();
+  const std::vector<float> logits = halves();
+  constexpr int kDraws = 4000;
+  for (const float temperature : {1.0f, 2.0f}) {
+    double total = 0;
+    std::vector<double> want;
+    for (const float logit : logits) want.push_back(std::exp(double(logit) / double(temperature)));
+    for (const double weight : want) total += weight;
+    std::vector<SampleRow> rows(kDraws, SampleRow{.temperature = temperature, .seed = 11});
+    for (int i = 0; i < kDraws; ++i) rows[size_t(i)].position = uint64_t(i);
+    std::vector<float> all;
+    for (int i = 0; i < kDraws; ++i) all.insert(all.end(), logits.begin(), logits.end());
+    Rig rig(ops);
+    std::vector<Sampled> results(kDraws);
+    rig.run(ops.sample, Sample{.logits = rig.put(DType::f32, {kDraws, 5}, all),
+                               .vocab = 5,
+                               .rows = rows,
+                               .results = results});
+    for (size_t token = 0; token < 5; ++token) {
+      const double p = want[token] / total;
+      const auto count = std::count_if(results.begin(), results.end(),
+                                       [&](const Sampled& one) { return one.token == int(token); });
+      EXPECT_NEAR(double(count), kDraws * p, 4 * std::sqrt(kDraws * p * (1 - p))) << token;
+    }
+  }
+}
+
+// The distribution is the model's own: before bias, penalties, temperature and filters, after masks.
+TEST_P(Sampling, log_probabilities) {
+  const Ops& ops = *GetParam();
+  std::vector<float> logits = halves();
+  logits.push_back(50);  // no token
+  const TokenBias bias[] = {{3, 100}};
+  const Sampled one =
+      sampled(ops, logits, {.temperature = 0.3f, .top_k = 1, .logprobs = 3, .bias = bias}, 5);
+  EXPECT_EQ(one.token, 3);
+  EXPECT_NEAR(double(one.logprob), std::log(.25), 1e-6);
+  ASSERT_EQ(one.top.size(), 3u);
+  EXPECT_EQ(one.top[0].token, 1);
+  EXPECT_EQ(one.top[1].token, 3);
+  EXPECT_EQ(one.top[2].token, 0);
+  EXPECT_NEAR(double(one.top[0].logprob), std::log(.5), 1e-6);
+  EXPECT_NEAR(double(one.top[2].logprob), std::log(.125), 1e-6);
+
+  const int banned[] = {1};
+  const Sampled masked =
+      sampled(ops, halves(), {.temperature = 0, .logprobs = 20, .banned = banned});
+  EXPECT_EQ(masked.token, 3);
+  EXPECT_NEAR(double(masked.logprob), std::log(.5), 1e-6);
+  ASSERT_EQ(masked.top.size(), 4u);   // what cannot come is no alternative
+  EXPECT_EQ(masked.top[2].token, 2);  // of equals the lower id first
+  EXPECT_EQ(masked.top[3].token, 4);
+
+  EXPECT_TRUE(sampled(ops, halves(), {.temperature = 0, .logprobs = 0}).top.empty());
+  EXPECT_NEAR(double(sampled(ops, halves(), {.temperature = 0, .logprobs = 0}).logprob),
+              std::log(.5), 1e-6);
+}
+
+TEST_P(Sampling, a_row_does_not_depend_on_its_neighbours) {
+  const Ops& ops = *GetParam();
+  constexpr int kRows = 9, kVocab = 1000;
+  Rig rig(ops);
+  std::vector<SampleRow> rows;
+  for (int i = 0; i < kRows; ++i)
+    rows.push_back(
+        {.temperature = 1, .top_k = i * 5, .seed = uint64_t(i), .position = 3, .logprobs = 2});
+  std::vector<Sampled> together(kRows), alone(kRows);
+  const Tensor logits = rig.normal(DType::f32, {kRows, kVocab}, 1, 3);
+  rig.run(ops.sample, Sample{.logits = logits, .vocab = kVocab, .rows = rows, .results = together});
+  const Tensor again = rig.normal(DType::f32, {kRows, kVocab}, 1, 3);
+  for (int i = 0; i < kRows; ++i) {
+    rig.run(ops.sample, Sample{.logits = again.rows(i, 1),
+                               .vocab = kVocab,
+                               .rows = {&rows[size_t(i)], 1},
+                               .results = {&alone[size_t(i)], 1}});
+    EXPECT_EQ(alone[size_t(i)].token, together[size_t(i)].token) << i;
+    EXPECT_EQ(alone[size_t(i)].logprob, together[size_t(i)].logprob) << i;
+  }
+}
+
+// The definition, with a full sort.
+int by_sorting(std::vector<float> logits, const SampleRow& row) {
+  std::vector<int> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return logits[size_t(a)] > logits[size_t(b)]; });
+  const double most = double(logits[size_t(order[0])]);
+  const auto weight = [&](int token) {
+    return double(
+        std::exp(float((double(logits[size_t(token)]) - most) / double(row.temperature))));
+  };
+  if (row.top_k > 0 && size_t(row.top_k) < order.size()) order.resize(size_t(row.top_k));
+  std::erase_if(order, [&](int token) { return weight(token) < double(row.min_p); });
+  double total = 0;
+  for (const int token : order) total += weight(token);
+  if (row.top_p < 1) {
+    double kept = 0;
+    size_t count = 0;
+    while (count < order.size() && (count == 0 || kept < double(row.top_p) * total))
+      kept += weight(order[count++]);
+    order.resize(count);
+    total = kept;
+  }
+  std::sort(order.begin(), order.end());
+  const double target = double(random_unit(row.seed, row.position)) * total;
+  double passed = 0;
+  for (const int token : order)
+    if ((passed += weight(token)) > target) return token;
+  return order.back();
+}
+
+// All parameters at random, on vocabularies with many equal logits and without.
+TEST_P(Sampling, agrees_with_the_definition) {
+  const Ops& ops = *GetParam();
+  for (uint64_t i = 0; i < 400; ++i) {
+    const auto unit = [&](uint64_t which) { return random_unit(i, which); };
+    const int vocab = 1 + int(unit(0) * 900);
+    std::vector<float> logits;
+    for (int t = 0; t < vocab; ++t) {
+      const float logit = 4 * normal_number(i + 1000, uint64_t(t));
+      logits.push_back(unit(1) < 0.3f ? std::round(logit) : logit);
+    }
+    SampleRow row = {.temperature = 0.2f + 2 * unit(2), .seed = i, .position = i * i};
+    if (unit(3) < 0.5f) row.top_k = 1 + int(unit(4) * 100);
+    if (unit(5) < 0.7f) row.top_p = 0.3f + 0.69f * unit(6);
+    if (unit(7) < 0.3f) row.min_p = 0.2f * unit(8);
+    EXPECT_EQ(sampled(ops, logits, row).token, by_sorting(logits, row)) << "problem " << i;
+  }
+}
+
+}  // namespace
+}  // namespace rose
