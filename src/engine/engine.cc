@@ -88,8 +88,8 @@ class EngineLoop final : public Engine {
   mutable std::mutex mutex_;
   std::condition_variable inbox_changed_, became_idle_;
   std::vector<Message> inbox_;
-  int submitted_ = 0;         // requests in the inbox
-  int waiting_requests_ = 0;  // in the scheduler
+  int submitted_ = 0, submitted_choices_ = 0;  // requests in the inbox
+  int waiting_requests_ = 0;                   // in the scheduler
   RequestId last_id_ = 0;
   bool idle_ = false;
   bool draining_ = false;
@@ -115,6 +115,7 @@ Result<RequestId> EngineLoop::submit(Request request, Sink sink) {
       return fail(ErrorKind::busy, strf("the queue is full: %d requests wait", queue));
     id = ++last_id_;
     ++submitted_;
+    submitted_choices_ += request.choices;
     idle_ = false;
     inbox_.push_back({.id = id, .request = std::move(request), .sink = std::move(sink)});
   }
@@ -139,7 +140,7 @@ void EngineLoop::drain() {
 EngineStats EngineLoop::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
-  stats.waiting += submitted_;
+  stats.waiting += submitted_choices_;
   return stats;
 }
 
@@ -164,8 +165,8 @@ bool EngineLoop::take_messages() {
       inbox_changed_.wait(lock, [&] { return !inbox_.empty() || stopping_; });
     }
     messages.swap(inbox_);
-    waiting_requests_ += submitted_;
-    submitted_ = 0;
+    waiting_requests_ += std::exchange(submitted_, 0);
+    stats_.waiting += std::exchange(submitted_choices_, 0);
     stopping = stopping_;
   }
   for (Message& message : messages) {

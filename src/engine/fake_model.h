@@ -21,6 +21,14 @@ inline float fake_logit(uint64_t all, uint64_t window, int token) {
   return 8 * random_unit(all ^ scatter(window), uint64_t(token));
 }
 
+// The token with the largest logit.
+inline int fake_choice(uint64_t all, uint64_t window) {
+  int best = 0;
+  for (int token = 1; token < kFakeVocab; ++token)
+    if (fake_logit(all, window, token) > fake_logit(all, window, best)) best = token;
+  return best;
+}
+
 // What greedy decoding must give after `tokens`, computed without pages.
 inline int fake_next(const std::vector<int>& tokens) {
   uint64_t all = 0, window = 0;
@@ -29,10 +37,7 @@ inline int fake_next(const std::vector<int>& tokens) {
     all = hash_token(all, i, tokens[size_t(i)]);
     if (i > size - 1 - kFakeWindow) window = hash_token(window, i, tokens[size_t(i)]);
   }
-  int best = 0;
-  for (int token = 1; token < kFakeVocab; ++token)
-    if (fake_logit(all, window, token) > fake_logit(all, window, best)) best = token;
-  return best;
+  return fake_choice(all, window);
 }
 inline std::vector<int> fake_answer(std::vector<int> tokens, int count) {
   const size_t prompt = tokens.size();
