@@ -1,5 +1,6 @@
 #include "kernels/ops.h"
 
+#include "kernels/cpu/cpu.h"
 #include "kernels/ref.h"
 
 namespace rose {
@@ -33,6 +34,8 @@ struct Backend {
 
 constexpr Backend kBackends[] = {
     {"ref", [] { return &reference_ops(); }},
+    {"cpu", cpu::avx2_ops},
+    {"cpu", cpu::avx512_ops},
 };
 
 }  // namespace

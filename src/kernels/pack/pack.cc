@@ -117,7 +117,7 @@ void pack(Stream& stream, const Pack& op) {
         int8_t codes[kQ8Block];
         for (int c = 0; c < kQ8Block; ++c)
           x[c] = raw_value(from, expert, row, block * kQ8Block + c);
-        const float scale = quantise_q8(x, codes);
+        const float scale = quantise_q8(x, codes, Q8Scale::bf16_up);
         std::memcpy(values + i * at.row_values + block * kQ8Block, codes, kQ8Block);
         std::memcpy(scales + i * at.row_scales + block * 4, &scale, 4);
       }

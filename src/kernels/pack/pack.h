@@ -1,6 +1,6 @@
 // Turns a matrix of a checkpoint into a backend's own layout, once, while loading.
 //
-//   bf16  -> bf16, q8         scale = max|w| of 32 / 127, value = nearest integer (ties to even)
+//   bf16  -> bf16, q8         as tensor/q8.h says
 //   mxfp4 -> mxfp4, mxfp4_q8  exactly
 //   mxfp4 -> bf16, q8         through its exact values
 //

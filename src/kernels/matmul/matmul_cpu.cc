@@ -1,0 +1,37 @@
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/layout.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/share.h"
+#include "kernels/matmul/matmul.h"
+
+namespace rose::cpu {
+
+void matmul(const Kernels& kernels, Stream& stream, const Matmul& op) {
+  Dim tokens("tokens"), rows("rows", op.weight.rows), columns("columns", op.weight.columns);
+  shape_check("matmul", op.x, "x", {&tokens, &columns});
+  shape_check("matmul", op.y, "y", {&tokens, &rows});
+  if (op.bias) shape_check("matmul", op.bias, "bias", {&rows});
+  activation_check("matmul", op.y, "y");
+  if (tokens == 0) return;
+
+  const Inputs inputs = prepare_inputs(kernels, stream, op.x, op.weight.format);
+  const int64_t scratch_bytes = dot_scratch_bytes(op.weight.columns);
+  uint8_t* scratch = take_each<uint8_t>(stream, DType::u8, scratch_bytes);
+  share(stream, groups_of(op.weight.rows), 2, group_ns(op.weight, int(tokens)),
+        [&](int64_t begin, int64_t end, int thread) {
+          kernels.dot[int(op.weight.format)]({
+              .matrix = matrix_of(op.weight, 0),
+              .rows = op.weight.rows,
+              .columns = op.weight.columns,
+              .first_group = int(begin),
+              .last_group = int(end),
+              .x = inputs,
+              .tokens = int(tokens),
+              .bias = op.bias ? op.bias.as<float>() : nullptr,
+              .y = row_of(op.y, 0),
+              .scratch = scratch + thread * scratch_bytes,
+          });
+        });
+}
+
+}  // namespace rose::cpu
