@@ -206,7 +206,7 @@ TEST(Safetensors, mutated_files_never_do_harm) {
       "{",   "}",       "[",    "]",          "\"", ",", ":", "-1", "18446744073709551615",
       "1e9", "\\u0000", "null", "\"shape\":", "0"};
   int accepted = 0;
-  for (uint64_t trial = 0; trial < 20000; ++trial) {
+  for (uint64_t trial = 0; trial < 6000; ++trial) {
     std::vector<uint8_t> file = good;
     uint64_t counter = 0;
     const auto random = [&](uint64_t below) { return random_bits(trial, counter++) % below; };
@@ -245,7 +245,7 @@ TEST(Safetensors, mutated_files_never_do_harm) {
       ASSERT_LE(tensor.end, int64_t(file.size()));
     }
   }
-  EXPECT_GT(accepted, 100);  // changes of names and of data are no errors
+  EXPECT_GT(accepted, 50);  // changes of names and of data are no errors
 }
 
 TEST(Safetensors, open_maps_the_bytes_and_names_the_file_in_errors) {
