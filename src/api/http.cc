@@ -2,8 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <boost/asio/thread_pool.hpp>
-
 #include "api/http_connection.h"
 #include "base/check.h"
 
@@ -52,13 +50,14 @@ void Exchange::on_close(std::function<void()> callback) {
   connection_->on_close(serial_, std::move(callback));
 }
 void Exchange::post(std::function<void()> work) const { connection_->post(std::move(work)); }
+void Exchange::offload(std::function<void()> work) const { connection_->offload(std::move(work)); }
 
 // --- HttpServer
 
 struct HttpServer::State {
   explicit State(const HttpOptions& options, HttpHandler handler,
                  std::function<void(const HttpRecord&)> record)
-      : pool(size_t(std::max(1, options.work_threads))) {
+      : shared(options.work_threads) {
     shared.options = options;
     shared.handler = std::move(handler);
     shared.record = std::move(record);
@@ -78,7 +77,6 @@ struct HttpServer::State {
   std::optional<tcp::acceptor> acceptor;  // of loops[0]; the others are handed their share
   size_t next_loop = 0;
   bool accept_later = false;  // the last accept failed: try again at the next sweep
-  asio::thread_pool pool;
   int port = 0;
   bool stopped = false;
 };
@@ -201,7 +199,6 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 HttpServer::~HttpServer() { stop(); }
 int HttpServer::port() const { return state_->port; }
-void HttpServer::offload(std::function<void()> work) { asio::post(state_->pool, std::move(work)); }
 
 bool HttpServer::drain(std::chrono::milliseconds timeout) {
   state_->shared.draining = true;
@@ -225,7 +222,7 @@ void HttpServer::close_all() {
 void HttpServer::stop() {
   if (std::exchange(state_->stopped, true)) return;
   close_all();
-  state_->pool.join();
+  state_->shared.pool.join();
   for (const auto& loop : state_->loops) {
     loop->context.stop();
     loop->thread.join();

@@ -2,7 +2,7 @@
 //
 // Each connection belongs to one I/O thread, and all of its calls happen there. A handler gets an
 // Exchange (one request and its answer) and may keep it: work for other threads goes out with
-// HttpServer::offload or to the engine and comes back with Exchange::post. An answer is whole
+// offload() or to the engine and comes back with post(). An answer is whole
 // (respond) or a stream (begin, write…, end). What is written in one turn leaves in one send; a reader
 // that lags by more than `max_unsent_bytes` is dropped, so that a slow client costs bounded memory.
 #pragma once
@@ -85,6 +85,8 @@ class Exchange {
 
   // From any thread: runs `work` on the connection's thread, also if the client has left.
   void post(std::function<void()> work) const;
+  // From any thread: runs `work` on one of the threads that may compute for long.
+  void offload(std::function<void()> work) const;
 
  private:
   std::shared_ptr<Connection> connection_;
@@ -103,8 +105,6 @@ class HttpServer {
   ~HttpServer();  // stop()
 
   int port() const;
-  // Runs `work` on one of the threads that may compute for long; from any thread.
-  void offload(std::function<void()> work);
 
   // Accepts no more, closes what is idle, lets exchanges end with "Connection: close". True when all
   // have ended, false at the timeout.

@@ -31,6 +31,9 @@ struct HttpShared {
   HttpHandler handler;
   std::function<void(const HttpRecord&)> record;
   std::atomic<bool> draining = false;
+  asio::thread_pool pool;  // for what takes long
+
+  explicit HttpShared(int work_threads) : pool(size_t(std::max(1, work_threads))) {}
 
   // Connections that exist, and a signal when one ends.
   std::mutex mutex;
@@ -63,6 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end(uint64_t serial);
   void on_close(uint64_t serial, std::function<void()> callback);
   void post(std::function<void()> work);
+  void offload(std::function<void()> work) { asio::post(loop_.shared.pool, std::move(work)); }
 
   void check_deadline(HttpClock::time_point now);
   void close_if_idle();

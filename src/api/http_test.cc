@@ -47,7 +47,7 @@ class HttpTest : public ::testing::Test {
       exchange.end();
       exchange.write("too late");
     } else if (request.path == "/pool") {
-      server_->offload([exchange] {
+      exchange.offload([exchange] {
         exchange.post([exchange]() mutable { exchange.respond({.body = "computed"}); });
       });
     } else {

@@ -30,6 +30,8 @@ Result<Json> parse_json(std::string_view text, int depth_limit) {
   } catch (const Json::parse_error& error) {
     return fail(ErrorKind::invalid,
                 strf("not valid JSON at byte %zu: %s", error.byte, error.what()));
+  } catch (const Json::exception& error) {  // a number that no double can hold
+    return fail(ErrorKind::invalid, strf("not valid JSON: %s", error.what()));
   }
 }
 

@@ -1,0 +1,301 @@
+#include "api/chat_answer.h"
+
+#include "api/json_text.h"
+#include "base/check.h"
+
+namespace rose {
+
+namespace {
+
+using Kind = ChatEvent::Kind;
+
+// "name":"text", and a comma before it unless it is the first of its object.
+void append_field(std::string& out, std::string_view name, std::string_view text) {
+  if (!out.ends_with('{')) out += ',';
+  out += '"';
+  out += name;
+  out += "\":";
+  append_json_string(out, text);
+}
+
+// Both names that clients look for.
+void append_reasoning(std::string& out, std::string_view text) {
+  append_field(out, "reasoning", text);
+  append_field(out, "reasoning_content", text);
+}
+
+// JSON has no infinity; OpenAI writes -9999 for what is impossible.
+std::string logprob_text(float logprob) {
+  return strf("%.7g", double(std::max(logprob, -9999.0f)));
+}
+
+void append_logprob(std::string& out, const Tokenizer& tokenizer, int token, float logprob) {
+  const std::string_view bytes = tokenizer.bytes(token);
+  out += "{\"token\":";
+  append_json_string(out, bytes);
+  out += ",\"logprob\":" + logprob_text(logprob) + ",\"bytes\":[";
+  for (size_t i = 0; i < bytes.size(); ++i)
+    out += (i ? "," : "") + std::to_string(int((unsigned char)bytes[i]));
+  out += ']';
+}
+
+void append_logprobs(std::string& out, const Tokenizer& tokenizer,
+                     const std::vector<GeneratedToken>& tokens) {
+  bool first = true;
+  for (const GeneratedToken& token : tokens) {
+    if (!std::exchange(first, false)) out += ',';
+    append_logprob(out, tokenizer, token.token, token.logprob);
+    out += ",\"top_logprobs\":[";
+    for (size_t i = 0; i < token.top.size(); ++i) {
+      if (i) out += ',';
+      append_logprob(out, tokenizer, token.top[i].token, token.top[i].logprob);
+      out += '}';
+    }
+    out += "]}";
+  }
+}
+
+std::string usage_json(const Usage& usage) {
+  return strf(
+      "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
+      "\"prompt_tokens_details\":{\"cached_tokens\":%d},"
+      "\"completion_tokens_details\":{\"reasoning_tokens\":%d}}",
+      usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens,
+      usage.cached_tokens, usage.reasoning_tokens);
+}
+
+// What every answer and every chunk begins with.
+std::string head_json(const ChatAnswerOptions& options, const char* object) {
+  std::string head = "{\"id\":";
+  append_json_string(head, options.id);
+  head += strf(",\"object\":\"%s\",\"created\":%ld,\"model\":", object, long(options.created));
+  append_json_string(head, options.model);
+  head += ",\"system_fingerprint\":";
+  append_json_string(head, options.fingerprint);
+  return head;
+}
+
+// "finish_reason":"stop","stop_reason":null
+std::string ending_json(const Choice& choice) {
+  std::string ending = "\"finish_reason\":";
+  append_json_string(ending, choice.finish_reason());
+  ending += ",\"stop_reason\":";
+  if (!choice.stop_string().empty())
+    append_json_string(ending, choice.stop_string());
+  else if (choice.stop_token() >= 0)
+    ending += std::to_string(choice.stop_token());
+  else
+    ending += "null";
+  return ending;
+}
+
+// ---- one body
+
+class ChatBody final : public Answer {
+ public:
+  ChatBody(Exchange exchange, const Tokenizer& tokenizer, ChatAnswerOptions options)
+      : exchange_(std::move(exchange)),
+        tokenizer_(tokenizer),
+        options_(std::move(options)),
+        choices_(size_t(options_.choices)) {}
+
+  void accepted() override {}
+  void deltas(const Generation&, int choice, std::vector<Delta> deltas) override {
+    Collected& into = choices_[size_t(choice)];
+    for (Delta& delta : deltas) switch (delta.kind) {
+        case Kind::reasoning: into.reasoning += delta.text; break;
+        case Kind::content:
+          into.content += delta.text;
+          std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(into.tokens));
+          break;
+        case Kind::tool_call: into.calls.push_back({delta.call_id, delta.text, {}}); break;
+        case Kind::tool_arguments:
+          if (!into.calls.empty()) into.calls.back().arguments += delta.text;
+      }
+  }
+  void choice_ended(const Generation&, int) override {}
+
+  void ended(const Generation& generation) override {
+    std::string body = head_json(options_, "chat.completion") + ",\"choices\":[";
+    for (int i = 0; i < options_.choices; ++i) {
+      if (i) body += ',';
+      body += strf("{\"index\":%d,\"message\":", i);
+      append_message(body, choices_[size_t(i)]);
+      body += ",\"logprobs\":";
+      if (options_.logprobs) {
+        body += "{\"content\":[";
+        append_logprobs(body, tokenizer_, choices_[size_t(i)].tokens);
+        body += "],\"refusal\":null}";
+      } else {
+        body += "null";
+      }
+      body += ',' + ending_json(generation.choice(i)) + '}';
+    }
+    body += "],\"usage\":" + usage_json(generation.usage()) + "}";
+    exchange_.respond({.body = std::move(body), .headers = options_.headers});
+  }
+  void failed(const ApiError& error) override { exchange_.respond(error_response(error)); }
+
+ private:
+  struct Collected {
+    std::string reasoning, content;
+    std::vector<ToolCall> calls;
+    std::vector<GeneratedToken> tokens;  // of the content
+  };
+
+  static void append_message(std::string& body, const Collected& choice) {
+    body += "{\"role\":\"assistant\",\"content\":";
+    if (choice.content.empty())
+      body += "null";
+    else
+      append_json_string(body, choice.content);
+    body += ",\"refusal\":null";
+    if (!choice.reasoning.empty()) append_reasoning(body, choice.reasoning);
+    if (!choice.calls.empty()) {
+      body += ",\"tool_calls\":[";
+      for (const ToolCall& call : choice.calls) {
+        if (&call != &choice.calls.front()) body += ',';
+        body += '{';
+        append_field(body, "id", call.id);
+        body += ",\"type\":\"function\",\"function\":{";
+        append_field(body, "name", call.name);
+        append_field(body, "arguments", call.arguments);
+        body += "}}";
+      }
+      body += ']';
+    }
+    body += '}';
+  }
+
+  Exchange exchange_;
+  const Tokenizer& tokenizer_;
+  const ChatAnswerOptions options_;
+  std::vector<Collected> choices_;
+};
+
+// ---- a stream
+
+// The order for each choice: the role, then deltas as they come, then the finish reason; after the last
+// choice the usage if it was asked for, then [DONE]. A chunk is a template around the escaped text.
+class ChatStream final : public Answer {
+ public:
+  ChatStream(Exchange exchange, const Tokenizer& tokenizer, ChatAnswerOptions options)
+      : exchange_(std::move(exchange)),
+        tokenizer_(tokenizer),
+        options_(std::move(options)),
+        head_("data: " + head_json(options_, "chat.completion.chunk") + ",\"choices\":["),
+        begun_(size_t(options_.choices)) {}
+
+  void accepted() override {
+    HttpResponse head{.content_type = "text/event-stream; charset=utf-8"};
+    accepted_ = true;
+    head.headers = options_.headers;
+    head.headers.emplace_back("Cache-Control", "no-cache");
+    head.headers.emplace_back("X-Accel-Buffering", "no");
+    exchange_.begin(std::move(head));
+  }
+
+  void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) override {
+    begin_choice(generation, choice);
+    for (const Delta& delta : deltas) {
+      open_chunk(choice);
+      append_delta(delta);
+      chunk_ += "},\"logprobs\":";
+      if (options_.logprobs && !delta.tokens.empty()) {
+        chunk_ += "{\"content\":[";
+        append_logprobs(chunk_, tokenizer_, delta.tokens);
+        chunk_ += "],\"refusal\":null}";
+      } else {
+        chunk_ += "null";
+      }
+      chunk_ += ",\"finish_reason\":null}]";
+      close_chunk(generation);
+    }
+  }
+
+  void choice_ended(const Generation& generation, int choice) override {
+    begin_choice(generation, choice);
+    open_chunk(choice);
+    chunk_ += "},\"logprobs\":null," + ending_json(generation.choice(choice)) + "}]";
+    close_chunk(generation);
+  }
+
+  void ended(const Generation& generation) override {
+    if (options_.include_usage)
+      exchange_.write(head_ + "],\"usage\":" + usage_json(generation.usage()) + "}\n\n");
+    finish();
+  }
+
+  void failed(const ApiError& error) override {
+    if (!accepted_) return exchange_.respond(error_response(error));
+    exchange_.write("data: " + error_body(error) + "\n\n");
+    finish();
+  }
+
+ private:
+  void append_delta(const Delta& delta) {
+    switch (delta.kind) {
+      case Kind::reasoning: append_reasoning(chunk_, delta.text); break;
+      case Kind::content: append_field(chunk_, "content", delta.text); break;
+      case Kind::tool_call:
+        chunk_ += strf("\"tool_calls\":[{\"index\":%d", delta.tool_index);
+        append_field(chunk_, "id", delta.call_id);
+        chunk_ += ",\"type\":\"function\",\"function\":{";
+        append_field(chunk_, "name", delta.text);
+        chunk_ += ",\"arguments\":\"\"}}]";
+        break;
+      case Kind::tool_arguments:
+        chunk_ += strf("\"tool_calls\":[{\"index\":%d,\"function\":{", delta.tool_index);
+        append_field(chunk_, "arguments", delta.text);
+        chunk_ += "}}]";
+        break;
+    }
+  }
+
+  void begin_choice(const Generation& generation, int choice) {
+    if (begun_[size_t(choice)]) return;
+    begun_[size_t(choice)] = true;
+    open_chunk(choice);
+    chunk_ += "\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]";
+    close_chunk(generation);
+  }
+
+  void open_chunk(int choice) {
+    chunk_ = head_;
+    chunk_ += strf("{\"index\":%d,\"delta\":{", choice);
+  }
+  void close_chunk(const Generation& generation) {
+    if (options_.continuous_usage)
+      chunk_ += ",\"usage\":" + usage_json(generation.usage());
+    else if (options_.include_usage)
+      chunk_ += ",\"usage\":null";
+    chunk_ += "}\n\n";
+    exchange_.write(chunk_);
+  }
+  void finish() {
+    exchange_.write("data: [DONE]\n\n");
+    exchange_.end();
+  }
+
+  Exchange exchange_;
+  const Tokenizer& tokenizer_;
+  const ChatAnswerOptions options_;
+  const std::string head_;
+  std::string chunk_;
+  bool accepted_ = false;    // the status is out: errors are events of the stream from now on
+  std::vector<bool> begun_;  // choices whose role is out
+};
+
+}  // namespace
+
+std::unique_ptr<Answer> make_chat_body(Exchange exchange, const Tokenizer& tokenizer,
+                                       ChatAnswerOptions options) {
+  return std::make_unique<ChatBody>(std::move(exchange), tokenizer, std::move(options));
+}
+
+std::unique_ptr<Answer> make_chat_stream(Exchange exchange, const Tokenizer& tokenizer,
+                                         ChatAnswerOptions options) {
+  return std::make_unique<ChatStream>(std::move(exchange), tokenizer, std::move(options));
+}
+
+}  // namespace rose

@@ -1,0 +1,51 @@
+// What all handlers share. It outlives every exchange.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "api/errors.h"
+#include "api/metrics.h"
+#include "api/server.h"
+
+namespace rose {
+
+// Counts the requests that the engine has and will still call back for.
+class Activity {
+ public:
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+    idle_.notify_all();
+  }
+  void wait_until_idle() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  int count_ = 0;
+};
+
+struct ApiContext {
+  const ServeOptions options;
+  const ServedModel model;
+  Engine& engine;
+  const Tokenizer& tokenizer;
+  const ChatFormat& format;
+  const int64_t started;  // seconds since 1970
+  Metrics metrics;
+  Activity activity = {};
+  std::atomic<bool> draining = false;
+};
+
+// 404: the name is none of the served ones (models.cc).
+ApiError unknown_model(const ApiContext& context, const std::string& name);
+
+}  // namespace rose

@@ -1,0 +1,60 @@
+#include "api/errors.h"
+
+#include "api/json_text.h"
+
+namespace rose {
+
+namespace {
+
+const char* type_of(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 404: return "not_found_error";
+    case 429: return "rate_limit_error";
+    case 503: return "service_unavailable_error";
+  }
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+void append_or_null(std::string& out, const std::string& text) {
+  if (text.empty())
+    out += "null";
+  else
+    append_json_string(out, text);
+}
+
+}  // namespace
+
+std::string error_body(const ApiError& error) {
+  std::string body = R"({"error":{"message":)";
+  append_json_string(body, error.message);
+  body += R"(,"type":)";
+  append_json_string(body, type_of(error.status));
+  body += R"(,"param":)";
+  append_or_null(body, error.param);
+  body += R"(,"code":)";
+  append_or_null(body, error.code);
+  return body + "}}";
+}
+
+HttpResponse error_response(const ApiError& error) {
+  HttpResponse response{.status = error.status, .body = error_body(error)};
+  if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+ApiError api_error(const Error& error) {
+  const auto status = [&] {
+    switch (error.kind) {
+      case ErrorKind::not_found: return 404;
+      case ErrorKind::busy: return 429;
+      case ErrorKind::cancelled: return 503;
+      case ErrorKind::corrupt:
+      case ErrorKind::io: return 500;
+      default: return 400;  // what the client asked for is impossible
+    }
+  }();
+  return {.status = status, .message = error.message};
+}
+
+}  // namespace rose

@@ -1,0 +1,78 @@
+// A request while the engine works on it. The engine's news travel to the connection's thread, where
+// choices turn them into deltas and an Answer turns those into what its API sends. A client that leaves
+// cancels the request; an answer that is complete before the engine is (a stop string) does too.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "api/choice.h"
+#include "api/context.h"
+
+namespace rose {
+
+struct Usage {
+  int prompt_tokens = 0, completion_tokens = 0;
+  int cached_tokens = 0;     // of the prompt
+  int reasoning_tokens = 0;  // of the completion
+};
+
+class Generation;
+
+// What an API makes of a generation. Called on the connection's thread.
+class Answer {
+ public:
+  virtual ~Answer() = default;
+  virtual void accepted() = 0;  // first
+  virtual void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) = 0;
+  virtual void choice_ended(const Generation& generation, int choice) = 0;
+  // One of these is last.
+  virtual void ended(const Generation& generation) = 0;
+  virtual void failed(const ApiError& error) = 0;
+};
+
+struct GenerationPlan {
+  Request request;
+  ChoiceOptions choice;
+  std::vector<Tool> tools;
+  std::chrono::steady_clock::time_point arrived;
+};
+
+class Generation : public std::enable_shared_from_this<Generation> {
+ public:
+  // Submits; what goes wrong is told to `answer`. On the connection's thread.
+  static void start(ApiContext& context, Exchange exchange, GenerationPlan plan,
+                    std::unique_ptr<Answer> answer);
+
+  Generation(ApiContext& context, Exchange exchange, const GenerationPlan& plan,
+             std::unique_ptr<Answer> answer);
+
+  const Choice& choice(int index) const { return choices_[size_t(index)]; }
+  int choices() const { return int(choices_.size()); }
+  Usage usage() const;
+
+ private:
+  void submit(Request request);
+  void update(const Update& news);
+  void observe_time(const Update& news);
+  void fail(const ApiError& error, const char* reason);
+  void client_left();
+  void settle(std::string_view reason);
+
+  ApiContext& context_;
+  Exchange exchange_;
+  std::unique_ptr<Answer> answer_;  // null once it is complete
+  std::vector<Choice> choices_;
+  int running_;  // choices that the engine has not ended
+  int open_;     // choices that the answer still waits for
+  RequestId id_ = 0;
+  RequestOutcome outcome_;
+  int cached_tokens_ = 0;
+  std::vector<Delta> deltas_;
+
+  using Time = std::chrono::steady_clock::time_point;
+  Time arrived_, first_token_, last_token_;
+  std::vector<Time> choice_token_;  // when each choice got its last
+};
+
+}  // namespace rose
