@@ -42,11 +42,11 @@ TEST_F(ChatTest, reasoning_and_content_come_apart) {
   start();
   say(kThink);
   engine_.cached_tokens = 5;
-  const Json body = complete();
+  Json body = complete();
   EXPECT_EQ(body["object"], "chat.completion");
   EXPECT_EQ(body["model"], "demo");
   EXPECT_TRUE(body["id"].get<std::string>().starts_with("chatcmpl-"));
-  const Json& choice = body["choices"][0];
+  Json choice = body["choices"][0];
   EXPECT_EQ(choice["message"]["role"], "assistant");
   EXPECT_EQ(choice["message"]["reasoning"], "Two and two.");
   EXPECT_EQ(choice["message"]["reasoning_content"], "Two and two.");
@@ -55,7 +55,7 @@ TEST_F(ChatTest, reasoning_and_content_come_apart) {
   EXPECT_EQ(choice["finish_reason"], "stop");
   EXPECT_TRUE(choice["logprobs"].is_null());
 
-  const Json& usage = body["usage"];
+  Json usage = body["usage"];
   EXPECT_EQ(usage["prompt_tokens"], engine_.requests()[0].prompt.size());
   EXPECT_EQ(usage["completion_tokens"], count(kThink));
   EXPECT_EQ(usage["total_tokens"],
@@ -79,7 +79,7 @@ TEST_F(ChatTest, the_prompt_is_the_conversation) {
       "reasoning_effort":"high",)" +
        std::string(kTools) + "}");
   ASSERT_EQ(engine_.requests().size(), 1u);
-  const std::vector<int>& prompt = engine_.requests()[0].prompt;
+  const std::vector<int> prompt = engine_.requests()[0].prompt;
   const std::string text = demo_tokenizer().decode(prompt);
   for (const char* part :
        {"Reasoning: high", "Current date: 2026-01-31", "Be brief.",
@@ -141,18 +141,18 @@ TEST_F(ChatTest, a_stream_joins_to_the_body_however_it_is_cut) {
     say(said);
     for (const std::string& extra : fields) {
       engine_.chunk = 1;
-      const Json body = complete(extra);
+      Json body = complete(extra);
       Json want = body["choices"][0];
       for (int chunk : {1, 2, 3, 7, 60}) {
         SCOPED_TRACE(strf("%s in chunks of %d with %s", said, chunk, extra.c_str()));
         engine_.chunk = chunk;
         const auto chunks = stream(extra);
-        const Json got = joined(chunks);
+        Json got = joined(chunks);
         for (const char* field : {"role", "content", "reasoning", "reasoning_content"})
           EXPECT_EQ(got["message"].value(field, Json()), want["message"].value(field, Json()))
               << field;
-        const Json calls = got["message"].value("tool_calls", Json::array());
-        const Json want_calls = want["message"].value("tool_calls", Json::array());
+        Json calls = got["message"].value("tool_calls", Json::array());
+        Json want_calls = want["message"].value("tool_calls", Json::array());
         ASSERT_EQ(calls.size(), want_calls.size());
         for (size_t i = 0; i < calls.size(); ++i) {
           EXPECT_EQ(calls[i]["function"], want_calls[i]["function"]);
@@ -177,19 +177,19 @@ TEST_F(ChatTest, a_stream_joins_to_the_body_however_it_is_cut) {
 TEST_F(ChatTest, a_call_has_an_id_a_name_and_its_arguments) {
   start();
   say(kCall);
-  const Json choice = complete(kTools)["choices"][0];
+  Json choice = complete(kTools)["choices"][0];
   EXPECT_EQ(choice["finish_reason"], "tool_calls");
   EXPECT_EQ(choice["message"]["content"], "Let me look.");
   EXPECT_EQ(choice["message"]["reasoning"], "Need it.");
   ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u);
-  const Json& call = choice["message"]["tool_calls"][0];
+  Json call = choice["message"]["tool_calls"][0];
   EXPECT_EQ(call["type"], "function");
   EXPECT_EQ(call["function"]["name"], "get_weather");
   EXPECT_EQ(call["function"]["arguments"], "{\"city\":\"Oslo\"}");
   EXPECT_EQ(call["id"].get<std::string>().size(), 5u + 24u);
 
   // Cut in the middle of its arguments: what there is, and why it ended.
-  const Json cut = complete(kTools + strf(",\"max_tokens\":%d", count(kCall) - 2))["choices"][0];
+  Json cut = complete(kTools + strf(",\"max_tokens\":%d", count(kCall) - 2))["choices"][0];
   EXPECT_EQ(cut["finish_reason"], "length");
   EXPECT_EQ(cut["message"]["tool_calls"].size(), 1u);
 }
@@ -212,8 +212,9 @@ TEST_F(ChatTest, stop_strings_look_at_the_final_text_only) {
 TEST_F(ChatTest, a_stop_string_ends_what_the_engine_would_go_on_with) {
   start();
   say("<|channel|>final<|message|>one two three four five six<|return|>");
-  engine_.hold_after = 6;  // it would wait for ever
-  const Json body = complete("\"stop\":\"two\"");
+  // Past "two" it would wait for ever.
+  engine_.hold_after = count("<|channel|>final<|message|>one two") + 1;
+  Json body = complete("\"stop\":\"two\"");
   EXPECT_EQ(body["choices"][0]["message"]["content"], "one ");
   engine_.wait_until_idle();
   EXPECT_EQ(engine_.cancelled(), 1);
@@ -226,7 +227,7 @@ TEST_F(ChatTest, an_answer_that_ends_in_its_header_or_reasoning_is_no_error) {
   EXPECT_TRUE(choice["message"]["content"].is_null());
   EXPECT_FALSE(choice["message"].contains("reasoning"));
   EXPECT_EQ(choice["finish_reason"], "length");
-  const Json body = complete("\"max_tokens\":5");
+  Json body = complete("\"max_tokens\":5");
   EXPECT_TRUE(body["choices"][0]["message"]["content"].is_null());
   EXPECT_FALSE(body["choices"][0]["message"]["reasoning"].get<std::string>().empty());
   EXPECT_EQ(body["usage"]["completion_tokens"], 5);
@@ -255,7 +256,7 @@ TEST_F(ChatTest, each_choice_has_its_own_text) {
     return demo_tokenizer().encode_special(
         strf("<|channel|>final<|message|>choice %d<|return|>", choice));
   };
-  const Json body = complete("\"n\":3");
+  Json body = complete("\"n\":3");
   const auto chunks = stream("\"n\":3");
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(body["choices"][size_t(i)]["index"], i);
@@ -269,7 +270,7 @@ TEST_F(ChatTest, logprobs_are_those_of_the_content) {
   start();
   for (const char* said : {kThink, kCall}) {
     say(said);
-    const Json choice = complete("\"logprobs\":true,\"top_logprobs\":2")["choices"][0];
+    Json choice = complete("\"logprobs\":true,\"top_logprobs\":2")["choices"][0];
     std::string joined_bytes;
     for (const Json& entry : choice["logprobs"]["content"]) {
       for (const Json& byte : entry["bytes"]) joined_bytes += char(byte.get<int>());
@@ -279,7 +280,7 @@ TEST_F(ChatTest, logprobs_are_those_of_the_content) {
     EXPECT_EQ(joined_bytes, choice["message"]["content"].get<std::string>());
   }
   say(kThink);
-  const Json cut = complete("\"logprobs\":true,\"stop\":\"4\"")["choices"][0];
+  Json cut = complete("\"logprobs\":true,\"stop\":\"4\"")["choices"][0];
   std::string text;
   for (const Json& entry : cut["logprobs"]["content"]) text += entry["token"].get<std::string>();
   EXPECT_EQ(text.substr(0, 6), "It is ");
@@ -305,7 +306,7 @@ TEST_F(ChatTest, streams_that_interleave_do_not_mix) {
   while (engine_.requests().size() < clients.size()) std::this_thread::yield();
   engine_.release();
   for (int i = 0; i < 32; ++i) {
-    const Json message = joined(events(clients[size_t(i)]->read().body))["message"];
+    Json message = joined(events(clients[size_t(i)]->read().body))["message"];
     EXPECT_EQ(message["reasoning"], strf("think word%d", 1000 + i));
     EXPECT_EQ(message["content"], strf("say word%d", 1000 + i));
   }
