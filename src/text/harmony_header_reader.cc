@@ -141,24 +141,26 @@ void HeaderReader::settle(Reading reading) {
 }
 
 void HeaderReader::words(std::string_view segment, Reading reading) {
-  std::string& kept = opener_ == Opener::lead ? lead_ : rest_;
   size_t at = opening(segment, reading);
   size_t kept_to = at;  // text goes on verbatim from here
   for (;;) {
     const std::string_view word = next_word(segment, at);
     if (word.empty()) return;
+    // What follows a recipient is no longer prose in front of a header.
+    std::string& kept = opener_ == Opener::lead && !header_.recipient ? lead_ : rest_;
     at = end_of(segment, word);
     const size_t start = at - word.size();
-    if (const size_t used =
-            kept.empty() || reading == Reading::header ? element(word, reading) : 0) {
+    const bool may_mean = kept.empty() || reading == Reading::header;
+    if (const size_t used = may_mean ? element(word, reading) : 0) {
       kept_to = at = start + used;
       continue;
     }
+    const size_t from = kept.empty() ? start : kept_to;
     if (reading != Reading::header) {
-      kept += segment.substr(kept.empty() ? start : kept_to);
+      kept += segment.substr(from);
       return;
     }
-    kept += segment.substr(kept.empty() ? start : kept_to, at - (kept.empty() ? start : kept_to));
+    kept += segment.substr(from, at - from);
     kept_to = at;
   }
 }

@@ -172,8 +172,8 @@ void Parser::tolerate_in_header(int token, Parts& parts) {
     }
     state_ = State::expect_start;
     after_stop(token);
-  } else if (!tokenizer_.is_special(token)) {
-    reader_.append(tokenizer_.bytes(token));
+  } else {  // other special tokens end a word, and are none
+    reader_.append(tokenizer_.is_special(token) ? " " : tokenizer_.bytes(token));
   }
 }
 

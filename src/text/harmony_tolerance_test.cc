@@ -121,6 +121,8 @@ TEST(HarmonyTolerance, a_bare_name_is_a_call_if_the_tool_is_listed) {
   EXPECT_EQ(read(bare, {"run_sql"}), (Turn{"", "{\"city\":\"Oslo\"}", {}}));
   EXPECT_EQ(read("<|channel|>analysis to=browser.search code<|message|>{}<|call|>"),
             (Turn{"{}", "", {}}));
+  EXPECT_EQ(read(" to=functions.f<|reserved_200013|>x<|channel|>commentary<|message|>{}<|call|>"),
+            (Turn{"", "", {"f({})"}}));
   EXPECT_EQ(read("<|channel|>commentary functions.f json<|message|>{}<|call|>"),
             (Turn{"", "", {"f({})"}}));
 }
