@@ -108,6 +108,13 @@ TEST(HarmonyFormat, tools_are_functions_of_the_developer_message) {
                 "<|start|>assistant");
 }
 
+TEST(HarmonyFormat, descriptions_are_comments_line_by_line) {
+  ChatPrompt p = prompt({});
+  p.tools = {{"f", "one\r\ntwo\n\nfour\n", nullptr}};
+  EXPECT_NE(rendered(p).find("{\n\n// one\n// two\n// \n// four\ntype f"), std::string::npos)
+      << rendered(p);
+}
+
 TEST(HarmonyFormat, results_carry_the_name_of_the_call_they_answer) {
   EXPECT_EQ(history({calls({kOslo}), result("c1", "4 C")}),
             kOsloCall + kOsloResult + "<|start|>assistant");

@@ -264,6 +264,8 @@ TEST(HarmonyStream, reasoning_tokens_are_those_of_analysis_with_their_headers) {
   EXPECT_EQ(count(analysis + final), wanted);
   EXPECT_EQ(count(analysis + preamble + final), wanted);
   EXPECT_EQ(count(final), 0);
+  // The <|start|> that ends an unended message belongs to the next one.
+  EXPECT_EQ(count("<|channel|>analysis<|message|>one two" + final), 5);
   EXPECT_EQ(count("<|channel|>analysis<|message|>one two"), 5);
   EXPECT_EQ(count("<|channel|>analysis"), 0);  // a header that introduced nothing
 }

@@ -34,6 +34,8 @@ TEST(HarmonyTolerance, a_refusal_without_a_header_is_content_only_if_nothing_bet
       (Turn{"No, this I will not do.\n\nMust decline.", "Sorry, I can't help with that.", {}}));
   EXPECT_EQ(read(refusal), (Turn{"", "No, this I will not do.", {}}));
   EXPECT_EQ(read("No, this I will not do."), (Turn{"", "No, this I will not do.", {}}));
+  EXPECT_EQ(read(refusal + "<|start|>assistant<|channel|>final<|message|><|return|>"),
+            (Turn{"", "No, this I will not do.", {}}));
 }
 
 TEST(HarmonyTolerance, surplus_stop_tokens_and_what_follows_them_are_noise) {
