@@ -165,8 +165,8 @@ std::string nearest(const std::string& word, std::span<const std::string> candid
   return best;
 }
 
-Result<Parsed> parse_options(const CommandHelp& command, const OptionList& list,
-                             std::span<const std::string> arguments) {
+Result<Parsed> parse_list(const CommandHelp& command, const OptionList& list,
+                          std::span<const std::string> arguments) {
   CLI::App app(command.about, std::string("rose ") + command.name);
   app.footer(std::string("Examples:\n") + command.examples);
   app.allow_extras();

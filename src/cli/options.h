@@ -50,15 +50,15 @@ struct CommandHelp {
 enum class Parsed { run, help };  // help: it was printed, nothing is left to do
 
 // An error is of kind usage: the caller exits with 2.
-Result<Parsed> parse_options(const CommandHelp& command, const OptionList& list,
-                             std::span<const std::string> arguments);
+Result<Parsed> parse_list(const CommandHelp& command, const OptionList& list,
+                          std::span<const std::string> arguments);
 
 template <class Options>
 Result<Parsed> parse_options(const CommandHelp& command, Options& options,
                              std::span<const std::string> arguments) {
   OptionList list;
   options.each(list);
-  return parse_options(command, list, arguments);
+  return parse_list(command, list, arguments);
 }
 
 // The candidate that `word` was probably meant to be; empty if none is near.

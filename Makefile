@@ -1,0 +1,52 @@
+# The README's commands. Everything else is CMake: `cmake --list-presets`.
+MODEL ?=
+ARGS ?=
+
+.PHONY: build serve chat bench test test-asan test-cuda format clean
+
+build: packages-build
+	cmake --preset release >/dev/null
+	cmake --build build --target rose
+
+serve: build
+	build/rose serve $(MODEL) $(ARGS)
+
+chat: build
+	build/rose chat $(MODEL) $(ARGS)
+
+bench: build
+	build/rose bench latency $(MODEL) $(ARGS)
+	build/rose bench throughput $(MODEL) $(ARGS)
+
+# Everything CI checks: warnings are errors, the whole suite once plain and once under ASan + UBSan, the
+# official client against a running server, the include directions, the format, the CUDA build.
+test: packages-test
+	python3 tools/check_layers.py
+	cmake --preset release -DROSE_WERROR=ON >/dev/null
+	cmake --build build
+	ctest --test-dir build --output-on-failure -j2
+	$(MAKE) test-asan
+	$(MAKE) test-cuda
+
+test-asan: packages-test
+	cmake --preset asan >/dev/null
+	cmake --build build-asan --target rose_tests
+	ctest --test-dir build-asan --output-on-failure -j2
+
+NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+test-cuda: packages-build
+ifeq ($(NVCC),)
+	@echo "test-cuda: not run: no nvcc on this computer (looked in PATH and /usr/local/cuda/bin)"
+else
+	cmake --preset cuda -DCMAKE_CUDA_COMPILER=$(NVCC) >/dev/null
+	cmake --build build-cuda --target rose
+endif
+
+format:
+	git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format -i
+
+clean:
+	rm -rf build build-asan build-cuda build-tsan
+
+packages-%:
+	@tools/install_packages.sh $*

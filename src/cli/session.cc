@@ -1,0 +1,101 @@
+#include "cli/session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/check.h"
+#include "cli/progress.h"
+
+namespace rose {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The demo model travels with the program: beside it in a bundle, one folder up in a checkout, under
+// share/ when installed.
+Result<std::string> demo_model() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {"models/demo", "../models/demo", "../share/rose/models/demo"}) {
+    const fs::path folder = program / place;
+    if (fs::exists(folder / "config.json", error)) return fs::weakly_canonical(folder).string();
+  }
+  return fail(ErrorKind::not_found, "no model named, and no demo model beside " + program.string());
+}
+
+Result<std::string> model_folder(const std::string& model) {
+  return model.empty() ? demo_model() : resolve_model(model);
+}
+
+// What the API calls a model: the name asked for, or its folder's.
+std::string model_name(const std::string& model, const std::string& folder) {
+  if (!model.empty() && !fs::exists(model)) return model.substr(0, model.find('@'));
+  const fs::path path = fs::path(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options) {
+  const Ops& ops = *TRY(find_ops(options.device));
+  const bool slow = ops.name == std::string("ref");
+  const Recipe& recipe =
+      *TRY(find_recipe(options.recipe == "auto" ? (slow ? "f32" : "q8") : options.recipe));
+  if (options.threads < 0)
+    return fail(ErrorKind::usage, strf("--threads: %d, wanted 0 or more", options.threads));
+
+  auto runtime = std::make_unique<Runtime>();
+  runtime->threads = std::make_unique<ThreadPool>(options.threads);
+  runtime->scratch = std::make_unique<Arena>(*ops.device);
+  runtime->stream = {
+      .device = ops.device, .threads = runtime->threads.get(), .scratch = runtime->scratch.get()};
+
+  const std::string folder = TRY(model_folder(options.model));
+  std::fprintf(stderr, "rose: %s on %s, recipe %s, %d threads\n", folder.c_str(), ops.name,
+               recipe.name, runtime->threads->threads());
+  ProgressLine line;
+  runtime->loaded =
+      TRY(load_model({.model = folder, .load_format = options.load_format}, recipe, runtime->stream,
+                     ops, [&](const LoadProgress& progress) { line.show(progress); }));
+  line.finish();
+  return runtime;
+}
+
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& file,
+                                                  const std::string& model) {
+  const std::string path = file.empty() ? TRY(model_folder(model)) : file;
+  return std::make_unique<Tokenizer>(
+      TRY(within(Tokenizer::load(path), "loading the tokenizer of " + path)));
+}
+
+Result<std::unique_ptr<Session>> open_session(const ModelOptions& options) {
+  auto session = std::make_unique<Session>();
+  session->runtime = TRY(open_runtime(options));
+  LoadedModel& loaded = session->runtime->loaded;
+  session->name = model_name(options.model, loaded.folder);
+  session->tokenizer = TRY(open_tokenizer(options.tokenizer, loaded.folder));
+  session->format = TRY(make_chat_format("harmony", *session->tokenizer));
+
+  session->stop_tokens = session->format->stop_tokens();
+  for (const int token : loaded.model->config().eos_tokens)
+    if (std::find(session->stop_tokens.begin(), session->stop_tokens.end(), token) ==
+        session->stop_tokens.end())
+      session->stop_tokens.push_back(token);
+
+  session->engine = TRY(Engine::start(
+      loaded, session->runtime->stream,
+      {.max_context = options.max_model_len,
+       .max_seqs = options.max_num_seqs,
+       .max_tokens_per_step = options.max_num_batched_tokens,
+       .max_waiting = options.max_queued_requests,
+       .kv_bytes = options.kv_cache_memory_bytes,
+       .prefix_cache = options.enable_prefix_caching,
+       .vocab = std::min(session->tokenizer->vocab(), loaded.model->config().vocab)}));
+  return session;
+}
+
+}  // namespace rose

@@ -1,0 +1,83 @@
+// What every command that runs a model needs, opened in one order: threads, weights, tokenizer, chat
+// format, engine.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "base/threads.h"
+#include "cli/options.h"
+#include "device/arena.h"
+#include "engine/engine.h"
+#include "model/loader.h"
+#include "text/chat_format.h"
+#include "text/tokenizer.h"
+
+namespace rose {
+
+struct ModelOptions {
+  std::string model;
+  std::string device = "auto";
+  std::string recipe = "auto";
+  int threads = 0;
+  std::string load_format = "auto";
+  std::string tokenizer;
+  int max_model_len = 0;
+  int max_num_seqs = 256;
+  int max_num_batched_tokens = 2048;
+  int max_queued_requests = 1024;
+  int64_t kv_cache_memory_bytes = 0;
+  bool enable_prefix_caching = true;
+
+  template <class Visit>
+  void each(Visit&& visit) {
+    visit("model,--model,-m", model,
+          "a folder, or a name in the Hugging Face cache; none: the demo model");
+    visit("--device", device, "cpu, ref (slow and exact) or auto");
+    visit("--recipe,--quantization", recipe,
+          "precision: f32, bf16, q8; auto: the device's fastest");
+    visit("--threads", threads, "of the CPU; 0: one for each core");
+    visit("--load-format", load_format,
+          "auto, or dummy: generated weights, config.json alone is read");
+    visit("--tokenizer", tokenizer, "a tokenizer.json or .tiktoken file; none: the model's own");
+    visit("--max-model-len,--context-length,--ctx-size,-c", max_model_len,
+          "tokens of one sequence, prompt and answer; 0: what the model can");
+    visit("--max-num-seqs,--max-running-requests", max_num_seqs, "sequences that run together");
+    visit("--max-num-batched-tokens,--chunked-prefill-size", max_num_batched_tokens,
+          "tokens of one step; longer prompts are cut");
+    visit("--max-queued-requests", max_queued_requests, "requests that may wait; more are refused");
+    visit("--kv-cache-memory-bytes", kv_cache_memory_bytes,
+          "memory for keys and values; 0: a share of what is free");
+    visit("--enable-prefix-caching", enable_prefix_caching,
+          "reuse the pages of equal prompt starts");
+  }
+};
+
+// The model and what it runs on. Stays where it is: its parts point at each other.
+struct Runtime {
+  std::unique_ptr<ThreadPool> threads;
+  std::unique_ptr<Arena> scratch;
+  Stream stream;
+  LoadedModel loaded;
+
+  const ModelConfig& config() const { return loaded.model->config(); }
+};
+
+// Names the model, device and recipe on stderr and shows the progress of loading.
+Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options);
+
+struct Session {
+  std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatFormat> format;
+  std::unique_ptr<Engine> engine;
+  std::string name;              // "gpt-oss-20b", "demo": what the API calls it
+  std::vector<int> stop_tokens;  // the format's and the checkpoint's
+};
+
+Result<std::unique_ptr<Session>> open_session(const ModelOptions& options);
+
+// The tokenizer of the options, or the model's own.
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& file,
+                                                  const std::string& model);
+
+}  // namespace rose

@@ -1,0 +1,164 @@
+#include "cli/step_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "base/rng.h"
+#include "kernels/sample/sample.h"
+#include "model/cost.h"
+
+namespace rose {
+
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int pages_for(int tokens) { return (tokens + kPageSize - 1) / kPageSize; }
+
+// The cache of a benchmark: sequence s has pages of its own, all filled with zeros.
+struct BenchCache {
+  KvCache kv;
+  std::vector<int> tables[kPools];  // [seqs, width]
+  int width = 0;
+};
+
+Result<BenchCache> make_cache(Runtime& runtime, int seqs, int tokens) {
+  BenchCache cache;
+  cache.width = pages_for(tokens);
+  const int pages = seqs * cache.width;
+  cache.kv = TRY(KvCache::allocate(*runtime.stream.device,
+                                   runtime.loaded.model->kv_spec(runtime.loaded.recipe->kv),
+                                   {pages, pages}));
+  for (std::vector<int>& table : cache.tables) {
+    table.resize(size_t(pages));
+    std::iota(table.begin(), table.end(), 0);
+  }
+  return cache;
+}
+
+// Runs one step: sequence s feeds `count` tokens from `position` on; every sequence samples.
+void run_step(Runtime& runtime, const BenchCache& cache, int seqs, int count, int position,
+              uint64_t key) {
+  Stream& stream = runtime.stream;
+  const Ops& ops = *runtime.loaded.ops;
+  stream.scratch->reset();
+
+  const int tokens = seqs * count;
+  std::vector<int> ids, positions, sequence, first = {0}, sampled;
+  for (int s = 0; s < seqs; ++s) {
+    for (int i = 0; i < count; ++i) {
+      ids.push_back(int(random_bits(key, ids.size()) % uint64_t(runtime.config().vocab)));
+      positions.push_back(position + i);
+      sequence.push_back(s);
+    }
+    first.push_back(int(ids.size()));
+    sampled.push_back(int(ids.size()) - 1);
+  }
+  const auto upload = [&](const std::vector<int>& values, std::initializer_list<int64_t> dims) {
+    const Tensor tensor = stream.scratch->take(DType::i32, dims);
+    stream.device->upload(stream, tensor.data, values.data(), tensor.bytes());
+    return tensor;
+  };
+  Batch batch;
+  batch.tokens = tokens;
+  batch.seqs = seqs;
+  batch.token_ids = upload(ids, {tokens});
+  batch.positions = upload(positions, {tokens});
+  batch.sequence = upload(sequence, {tokens});
+  batch.first = upload(first, {seqs + 1});
+  for (int pool = 0; pool < kPools; ++pool)
+    batch.pages[pool] = upload(cache.tables[pool], {seqs, cache.width});
+  batch.sampled = upload(sampled, {seqs});
+
+  Pass pass = {.ops = ops,
+               .stream = stream,
+               .kv = cache.kv,
+               .batch = batch,
+               .activations = runtime.loaded.recipe->activations};
+  const Tensor logits = runtime.loaded.model->forward(pass);
+  const std::vector<SampleRow> rows(size_t(seqs), SampleRow{.temperature = 0});
+  std::vector<Sampled> results(rows.size());
+  ops.sample(stream,
+             {.logits = logits, .vocab = runtime.config().vocab, .rows = rows, .results = results});
+  stream.device->synchronize(stream);
+}
+
+template <class Body>
+std::vector<double> time_repeats(int warmup, int repeats, const Body& body) {
+  std::vector<double> seconds;
+  for (int i = 0; i < warmup + repeats; ++i) {
+    const double start = now_seconds();
+    body(uint64_t(i));
+    if (i >= warmup) seconds.push_back(now_seconds() - start);
+  }
+  return seconds;
+}
+
+}  // namespace
+
+double StepTimes::median_s() const {
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+double StepTimes::spread() const {
+  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+  return (*most - *least) / median_s();
+}
+
+Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warmup, int repeats) {
+  const BenchCache cache = TRY(make_cache(runtime, 1, tokens));
+  StepTimes times;
+  for (int at = 0; at < tokens; at += chunk) {
+    const int count = std::min(chunk, tokens - at);
+    const Cost cost = step_cost(runtime.config(), *runtime.loaded.recipe, *runtime.loaded.ops,
+                                {.tokens = count, .sampled = 1, .context = at + count / 2});
+    times.cost.bytes += cost.bytes;
+    times.cost.flops += cost.flops;
+  }
+  times.seconds = time_repeats(warmup, repeats, [&](uint64_t key) {
+    for (int at = 0; at < tokens; at += chunk)
+      run_step(runtime, cache, 1, std::min(chunk, tokens - at), at, key);
+  });
+  return times;
+}
+
+Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warmup, int repeats) {
+  const BenchCache cache = TRY(make_cache(runtime, batch, context));
+  StepTimes times;
+  times.cost = step_cost(runtime.config(), *runtime.loaded.recipe, *runtime.loaded.ops,
+                         {.tokens = batch, .sampled = batch, .context = context, .seqs = batch});
+  times.seconds = time_repeats(
+      warmup, repeats, [&](uint64_t key) { run_step(runtime, cache, batch, 1, context - 1, key); });
+  return times;
+}
+
+double measure_read_bandwidth(ThreadPool& threads) {
+  constexpr int64_t kBytes = int64_t(2) << 30;
+  const Result<Buffer> buffer = Buffer::allocate(host_device(), kBytes);
+  if (!buffer) return 0;
+  auto* words = static_cast<uint64_t*>(buffer->data());
+  constexpr int64_t kWords = kBytes / 8;
+  threads.parallel_for(kWords, 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) words[i] = uint64_t(i);
+  });
+  double best = 1e30;
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    const double start = now_seconds();
+    threads.parallel_for(kWords, 512, [&](int64_t begin, int64_t end) {
+      uint64_t sums[8] = {};  // eight chains, so that no addition waits for another
+      for (int64_t i = begin; i < end; i += 8)
+        for (int lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
+      volatile uint64_t keep = std::accumulate(sums, sums + 8, uint64_t(0));
+      (void)keep;
+    });
+    best = std::min(best, now_seconds() - start);
+  }
+  return double(kBytes) / best;
+}
+
+}  // namespace rose

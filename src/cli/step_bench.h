@@ -1,0 +1,28 @@
+// Times single steps of a model: the tokens fed, the forward pass, the sampled ids read back.
+#pragma once
+#include <vector>
+
+#include "cli/session.h"
+#include "kernels/cost.h"
+
+namespace rose {
+
+struct StepTimes {
+  std::vector<double> seconds;  // of each repeat
+  Cost cost;                    // of one
+
+  double median_s() const;
+  double spread() const;  // (slowest - fastest) / median
+};
+
+// One prompt from an empty cache, in chunks of at most `chunk` tokens.
+Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warmup, int repeats);
+
+// One token for each of `batch` sequences that have `context` tokens in the cache, the new one
+// included. Each repeat feeds other tokens, so that they meet other experts.
+Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warmup, int repeats);
+
+// Bytes per second of reading more memory than any cache holds, by all threads.
+double measure_read_bandwidth(ThreadPool& threads);
+
+}  // namespace rose
