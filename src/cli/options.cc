@@ -165,47 +165,63 @@ std::string nearest(const std::string& word, std::span<const std::string> candid
   return best;
 }
 
+namespace {
+
+using Bound = std::vector<std::pair<CLI::Option*, const OptionList::Option*>>;
+
+Bound bind(CLI::App& app, const OptionList& list) {
+  Bound bound;
+  for (const OptionList::Option& option : list.options()) {
+    const std::string help = option.help + (option.value.empty() ? "" : " [" + option.value + "]");
+    const std::string name = first_long_name(option.names);
+    CLI::Option* added = nullptr;
+    if (option.is_flag) {
+      added = app.add_flag(option.names + ",--no-" + name + "{false}", help);
+    } else {
+      added = app.add_option(option.names, help);
+      added->type_size(1)->expected(1);
+    }
+    added->multi_option_policy(option.is_list ? CLI::MultiOptionPolicy::TakeAll
+                                              : CLI::MultiOptionPolicy::TakeLast);
+    if (!name.empty()) added->envname(environment_name(option.names));
+    bound.emplace_back(added, &option);
+  }
+  return bound;
+}
+
+Status set_fields(const Bound& bound) {
+  for (const auto& [parsed, option] : bound) {
+    if (parsed->count() == 0) continue;
+    for (const std::string& text : parsed->reduced_results()) {
+      const Status status = option->set(text);
+      if (status) continue;
+      const std::string name = first_long_name(option->names);
+      return fail(ErrorKind::usage,
+                  (name.empty() ? option->names : "--" + name) + ": " + status.error().message);
+    }
+  }
+  return Done{};
+}
+
+// What to say of an argument that no option took.
+std::string about_surplus(const std::string& argument, const Bound& bound) {
+  const std::string word = argument.substr(0, argument.find('='));
+  if (word.rfind('-', 0) != 0) return "an argument too many: '" + word + "'";
+  std::vector<std::string> names = {"--help"};
+  for (const auto& [parsed, option] : bound)
+    for (const std::string& name : parsed->get_lnames()) names.push_back("--" + name);
+  const std::string meant = nearest(word, names);
+  return "no option " + word + (meant.empty() ? "" : "; did you mean " + meant + "?");
+}
+
+}  // namespace
+
 Result<Parsed> parse_list(const CommandHelp& command, const OptionList& list,
                           std::span<const std::string> arguments) {
   CLI::App app(command.about, std::string("rose ") + command.name);
   app.footer(std::string("Examples:\n") + command.examples);
   app.allow_extras();
-
-  std::string error;  // the first value that a field refused
-  std::vector<std::string> long_names = {"--help"};
-  for (const OptionList::Option& option : list.options()) {
-    const auto set = [&error, &option](const std::string& text) {
-      const Status status = option.set(text);
-      if (status || !error.empty()) return;
-      error = option.names.substr(0, option.names.find(',')) + ": " + status.error().message;
-    };
-    std::string help = option.help;
-    if (!option.value.empty()) help += " [" + option.value + "]";
-
-    CLI::Option* added = nullptr;
-    if (option.is_flag) {
-      const std::string name = first_long_name(option.names);
-      added = app.add_flag_function(
-          option.names + ",!--no-" + name,
-          [set](int64_t count) { set(count > 0 ? "true" : "false"); }, help);
-      long_names.push_back("--no-" + name);
-    } else if (option.is_list) {
-      added = app.add_option_function<std::vector<std::string>>(
-          option.names,
-          [set](const std::vector<std::string>& texts) {
-            for (const std::string& text : texts) set(text);
-          },
-          help);
-    } else {
-      added = app.add_option_function<std::string>(option.names, set, help);
-      added->take_last();
-    }
-    if (option.names.find("--") == std::string::npos) continue;
-    added->envname(environment_name(option.names));
-    for (size_t at = option.names.find("--"); at != std::string::npos;
-         at = option.names.find("--", at + 2))
-      long_names.push_back(option.names.substr(at, option.names.find(',', at) - at));
-  }
+  const Bound bound = bind(app, list);
 
   std::vector<std::string> reversed;  // CLI11 takes the last argument first
   for (const std::string& argument : arguments)
@@ -218,15 +234,9 @@ Result<Parsed> parse_list(const CommandHelp& command, const OptionList& list,
   } catch (const CLI::Error& problem) {
     return fail(ErrorKind::usage, problem.what());
   }
-  if (!error.empty()) return fail(ErrorKind::usage, error);
-  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
-    const std::string word = extras.front().substr(0, extras.front().find('='));
-    const std::string meant = nearest(word, long_names);
-    std::string message =
-        word.rfind('-', 0) == 0 ? "no option " + word : "an argument too many: '" + word + "'";
-    if (!meant.empty()) message += "; did you mean " + meant + "?";
-    return fail(ErrorKind::usage, message);
-  }
+  TRY(set_fields(bound));
+  if (const std::vector<std::string> surplus = app.remaining(); !surplus.empty())
+    return fail(ErrorKind::usage, about_surplus(surplus.front(), bound));
   return Parsed::run;
 }
 
