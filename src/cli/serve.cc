@@ -1,0 +1,60 @@
+// rose serve: a model behind the OpenAI HTTP API.
+#include <cstdio>
+
+#include "api/server.h"
+#include "base/check.h"
+#include "cli/command.h"
+#include "cli/session.h"
+#include "cli/version.h"
+
+namespace rose {
+
+namespace {
+
+struct Options {
+  ModelOptions model;
+  ServeOptions server;
+
+  template <class Visit>
+  void each(Visit&& visit) {
+    model.each(visit);
+    server.each(visit);
+  }
+};
+
+// What a newcomer copies next.
+void print_greeting(const Server& server, const Session& session) {
+  std::printf(
+      "rose %s serves %s at %s\n\n"
+      "  curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+      "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"What is 47 + 38?\"}],"
+      "\"temperature\":0}'\n\n"
+      "Application startup complete.\n",
+      kVersion, session.name.c_str(), server.url().c_str(), server.url().c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+Status serve_command(Arguments arguments) {
+  Options options;
+  const CommandHelp help = {"serve", "Serve a model over the OpenAI HTTP API.",
+                            "  rose serve\n"
+                            "  rose serve openai/gpt-oss-20b --port 8080 --max-model-len 32k\n"
+                            "  rose serve /models/gpt-oss-120b --host 0.0.0.0 --served-model-name "
+                            "gpt-oss\n"};
+  if (TRY(parse_options(help, options, arguments)) == Parsed::help) return Done{};
+
+  const std::unique_ptr<Session> session = TRY(open_session(options.model));
+  ServedModel served = {.names = options.server.served_model_name,
+                        .root = session->runtime->loaded.folder,
+                        .version = kVersion};
+  if (served.names.empty()) served.names.push_back(session->name);
+  const std::unique_ptr<Server> server = TRY(Server::start(options.server, served, *session->engine,
+                                                           *session->tokenizer, *session->format));
+  print_greeting(*server, *session);
+  server->run_until_signal();
+  return Done{};
+}
+
+}  // namespace rose
