@@ -12,7 +12,7 @@
 #include "cli/completions.h"
 #include "cli/progress.h"
 #include "cli/session.h"
-#include "cli/step_bench.h"
+#include "cli/step_times.h"
 #include "cli/table.h"
 
 namespace rose {

@@ -1,4 +1,4 @@
-#include "cli/step_bench.h"
+#include "cli/step_times.h"
 
 #include <algorithm>
 #include <chrono>
