@@ -14,7 +14,7 @@ namespace {
 // Ordinary patterns need a few hundred bytes of stack and a number of steps that grows with the
 // text; these limits are for the others.
 constexpr size_t kStackFirstBytes = 32 << 10, kStackMostBytes = 1 << 20;
-constexpr uint32_t kMatchLimit = 100'000'000, kHeapLimitKiB = 64 << 10;
+constexpr uint32_t kMatchLimit = 20'000'000, kHeapLimitKiB = 64 << 10;
 
 // \s of PCRE2 has U+180E, which is no White_Space, so it is spelled out. Only escapes are looked at:
 // inside a class and outside they mean the same.

@@ -111,16 +111,12 @@ TEST(VocabularyFile, the_pattern_is_data) {
   small.merges = R"(["a b"])";
   small.pattern = "a";  // what it does not match is a piece as well
   EXPECT_EQ(show(small.load(), "abab"), (Strings{"a", "b", "a", "b"}));
-  small.pattern = "b?";  // empty matches are none
-  EXPECT_EQ(show(small.load(), "abab"), (Strings{"a", "b", "a", "b"}));
   small.pattern = R"(\\S+)";
   EXPECT_EQ(show(small.load(), "abab"), (Strings{"ab", "ab"}));
   EXPECT_EQ(show(small.load(),
                  "ab\xFF"
                  "ab"),
             (Strings{"ab", "\xFF", "ab"}));
-  small.pattern = R"((?:a|a)*(?:a|a)*(?:a|a)*c)";  // gives up: the rest is one piece
-  EXPECT_EQ(show(small.load(), std::string(3000, 'a') + "b").size(), 3000u);
   small.pattern = "(";
   EXPECT_NE(small.error().find("split pattern: missing closing parenthesis"), std::string::npos)
       << small.error();
