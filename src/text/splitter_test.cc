@@ -56,6 +56,11 @@ TEST(Splitter, space_is_what_unicode_calls_white_space) {
         << other;
 }
 
+TEST(Splitter, other_classes_are_unicode_too) {
+  const Splitter words = *Splitter::compile(R"(\d+|\w+|\S)");
+  EXPECT_EQ(split(words, "éa٣٣1 ١1!"), (Strings{"éa٣٣1", " ", "١1", "!"}));
+}
+
 TEST(Splitter, bytes_that_are_no_text_are_pieces_of_their_own) {
   EXPECT_EQ(split("a\xFF\xFE b"), (Strings{"a", "\xFF\xFE", " b"}));
   EXPECT_EQ(split("\xE4\xB8"), (Strings{"\xE4\xB8"}));
