@@ -292,8 +292,7 @@ TEST(Tokenizer, merges_are_those_of_the_definition) {
 }
 
 TEST(Tokenizer, a_megabyte_of_one_thing) {
-  for (const char* unit :
-       {"a", "A", " ", "\n", "😀", "中", "1", "\u0301", "<|", "\xFF", "\xE4\xB8", "\xFF x"}) {
+  for (const char* unit : {"a", " ", "😀", "1", "<|", "\xFF", "\xFF x"}) {
     std::string text;
     while (text.size() < size_t(1) << 20) text += unit;
     EXPECT_EQ(from_json().decode(from_json().encode_special(text)), text);
