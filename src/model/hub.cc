@@ -67,6 +67,9 @@ bool is_revision(std::string_view text) {  // "main", "v1.0", a commit, "refs/pr
 
 Result<std::string> resolve_model(const std::string& name) {
   if (is_folder(name)) return model_in(name);
+  std::error_code ignored;
+  if (const fs::path path = name; path.filename() == "config.json" && fs::exists(path, ignored))
+    return path.has_parent_path() ? path.parent_path().string() : ".";
 
   const size_t at = name.find('@');
   const std::string repository = name.substr(0, at);
@@ -90,7 +93,6 @@ Result<std::string> resolve_model(const std::string& name) {
 
   // A revision is a commit, or a ref whose file names one.
   std::string commit = revision;
-  std::error_code ignored;
   if (fs::is_regular_file(cached / "refs" / revision, ignored)) {
     commit = TRY(read_file(cached / "refs" / revision));
     while (!commit.empty() && std::isspace(uint8_t(commit.back()))) commit.pop_back();

@@ -45,6 +45,7 @@ TEST_F(Hub, a_folder_is_itself) {
   file("m/config.json", "{}");
   file("m/original/config.json", "{}");
   EXPECT_EQ(found(at("m")), at("m"));
+  EXPECT_EQ(found(at("m/config.json")), at("m"));
 }
 
 TEST_F(Hub, a_folder_with_only_original_is_that) {

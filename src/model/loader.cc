@@ -52,6 +52,30 @@ Format format_of(const Recipe& recipe, Role role, RawWeight::Kind kind) {
   return kind == RawWeight::Kind::mxfp4 ? recipe.expert : recipe.expert_bf16;
 }
 
+// The sizes of a matrix, as far as the list of weights and the recipe say.
+Weight shape_of(const WeightRow& row, const PackedWeight& packed, RawWeight::Kind kind,
+                const Recipe& recipe) {
+  const size_t rank = row.shape.size();
+  return {.format = format_of(recipe, packed.role, kind),
+          .experts = rank < 3 ? 1 : int(row.shape[0]),
+          .rows = int(row.shape[rank - 2]),
+          .columns = int(row.shape[rank - 1])};
+}
+
+Tensor shape_of(const WeightRow& row, const PlainWeight& plain) {
+  Tensor tensor(nullptr, plain.keep, {});
+  tensor.rank = int(row.shape.size());
+  std::copy(row.shape.begin(), row.shape.end(), tensor.dims.begin());
+  return tensor;
+}
+
+int64_t bytes_in_memory(const WeightRow& row, RawWeight::Kind kind, const Recipe& recipe,
+                        const Ops& ops) {
+  if (const auto* plain = std::get_if<PlainWeight>(&row.into)) return shape_of(row, *plain).bytes();
+  const Weight w = shape_of(row, std::get<PackedWeight>(row.into), kind, recipe);
+  return ops.weight_bytes(w.format, w.experts, w.rows, w.columns);
+}
+
 // What fills the rows, whichever source the values come from.
 struct Filler {
   const Recipe& recipe;
@@ -68,12 +92,8 @@ struct Filler {
 
   template <class Source>
   Status fill(Source& source, size_t index, const WeightRow& row, const PackedWeight& packed) {
-    const size_t rank = row.shape.size();
     Weight& to = *packed.into;
-    to.format = format_of(recipe, packed.role, source.kind(index));
-    to.experts = rank < 3 ? 1 : int(row.shape[0]);
-    to.rows = int(row.shape[rank - 2]);
-    to.columns = int(row.shape[rank - 1]);
+    to = shape_of(row, packed, source.kind(index), recipe);
     to.data = TRY(allocate(ops.weight_bytes(to.format, to.experts, to.rows, to.columns)));
     for (int expert = 0; expert < to.experts; ++expert) {
       const RawWeight raw = source.matrix(index, expert, *stream.threads);
@@ -88,9 +108,7 @@ struct Filler {
   template <class Source>
   Status fill(Source& source, size_t index, const WeightRow& row, const PlainWeight& plain) {
     Tensor& to = *plain.into;
-    to = Tensor(nullptr, plain.keep, {});
-    to.rank = int(row.shape.size());
-    std::copy(row.shape.begin(), row.shape.end(), to.dims.begin());
+    to = shape_of(row, plain);
     to.data = TRY(allocate(to.bytes()));
 
     constexpr int64_t kChunk = 1 << 23;  // values at a time
@@ -127,8 +145,16 @@ Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recip
   std::iota(order.begin(), order.end(), size_t(0));
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return source.bytes(a) > source.bytes(b); });
-  int64_t total = 0;
-  for (const size_t index : order) total += source.bytes(index);
+  int64_t total = 0, needed = 0;
+  for (const size_t index : order) {
+    total += source.bytes(index);
+    needed += bytes_in_memory(rows[index], source.kind(index), recipe, ops);
+  }
+  // Said before anything is read: the system would rather end the process than refuse memory.
+  if (const int64_t free = ops.device->free_bytes(); needed > free)
+    return fail(ErrorKind::io,
+                strf("the weights take %.2f GB in recipe %s, %s has %.2f GB free",
+                     double(needed) / 1e9, recipe.name, ops.device->name, double(free) / 1e9));
 
   Phase phase(progress, "weights", total);
   Filler filler{recipe, stream, ops, loaded, phase};

@@ -33,8 +33,9 @@ struct LoadedModel {
   std::vector<Buffer> memory;  // what the model's tensors point into
 };
 
-// The folder of a model: itself if it is one, else the newest snapshot (or the revision named) in the
-// Hugging Face cache: $HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub. Never downloads.
+// The folder of a model: the one named, or that of the config.json named, or its original/ if only that
+// has a model; else the snapshot of `main` (or the revision named) in the Hugging Face cache:
+// $HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub. Never downloads.
 Result<std::string> resolve_model(const std::string& name);
 
 // Reads the checkpoint (Hugging Face shards, dequantised bf16 ones, or the `original/` layout), packs it

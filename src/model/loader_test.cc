@@ -439,6 +439,20 @@ TEST_F(Loader, a_damaged_file_and_an_empty_folder_are_named) {
   EXPECT_EQ(load(folder_ / "absent").error().kind, ErrorKind::not_found);
 }
 
+TEST_F(Loader, what_does_not_fit_into_memory_is_refused_first) {
+  Device small = *ops_->device;
+  small.free_bytes = [] { return int64_t(12'000'000); };
+  Ops ops = *ops_;
+  ops.device = &small;
+  ops_ = &ops;
+  const auto loaded = load(ROSE_SOURCE_DIR "/models/demo");
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().message,
+            "loading " ROSE_SOURCE_DIR
+            "/models/demo: the weights take 12.8 MB in recipe bf16, cpu has "
+            "12.0 MB free");
+}
+
 TEST_F(Loader, dummy_weights_need_only_the_config_and_have_realistic_statistics) {
   const auto loaded = load(ROSE_SOURCE_DIR "/models/demo/config.json", "dummy");
   ASSERT_TRUE(loaded) << loaded.error().message;
