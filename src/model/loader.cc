@@ -153,8 +153,8 @@ Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recip
   // Said before anything is read: the system would rather end the process than refuse memory.
   if (const int64_t free = ops.device->free_bytes(); needed > free)
     return fail(ErrorKind::io,
-                strf("the weights take %.2f GB in recipe %s, %s has %.2f GB free",
-                     double(needed) / 1e9, recipe.name, ops.device->name, double(free) / 1e9));
+                strf("the weights take %.1f MB in recipe %s, %s has %.1f MB free",
+                     double(needed) / 1e6, recipe.name, ops.device->name, double(free) / 1e6));
 
   Phase phase(progress, "weights", total);
   Filler filler{recipe, stream, ops, loaded, phase};

@@ -218,8 +218,12 @@ TEST_F(Loader, weights_arrive_with_their_values) {
     if (row.name == "block.0.mlp.mlp1_weight") {
       const Weight& weight = *std::get<PackedWeight>(row.into).into;
       EXPECT_EQ(weight.format, Format::mxfp4);
-      EXPECT_EQ(static_cast<const uint8_t*>(weight.data)[0], 244);
-      EXPECT_EQ(static_cast<const uint8_t*>(weight.data)[1], 14);
+      // The reference keeps MXFP4 as published: codes, then scales.
+      const Stored &codes = tiny_.at("model.layers.0.mlp.experts.gate_up_proj_blocks"),
+                   &scales = tiny_.at("model.layers.0.mlp.experts.gate_up_proj_scales");
+      const std::string wanted = codes.bytes + scales.bytes;
+      EXPECT_EQ(uint8_t(wanted[0]), 244);
+      EXPECT_EQ(std::memcmp(weight.data, wanted.data(), wanted.size()), 0);
       ++seen;
     }
   }
@@ -508,6 +512,9 @@ TEST_F(Loader, dummy_weights_follow_from_the_seed_and_not_from_the_threads) {
   const auto other = contents(*load(demo, "dummy", 8));
   for (const auto& [name, bytes] : once) EXPECT_TRUE(other.at(name) != bytes) << name;
   EXPECT_TRUE(once.at("block.0.attn.qkv.bias") != once.at("block.1.attn.qkv.bias"));
+  const std::string& experts = once.at("block.0.mlp.mlp2_weight");  // 16 of [192, 192]
+  const size_t codes = experts.find(']') + 1, matrix = 192 * 192 / 2;
+  EXPECT_TRUE(experts.substr(codes, matrix) != experts.substr(codes + matrix, matrix));
 }
 
 }  // namespace
