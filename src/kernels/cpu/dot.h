@@ -74,6 +74,16 @@ struct Mxfp4Expanded : Q8 {
   }
 };
 
+// Asks for the next of a stream of weights, into the second cache, as far ahead as memory takes to
+// answer: without it the loads of a tile wait for memory while nothing is multiplied, and a tile of
+// eight tokens reads at 55 % of what memory gives instead of 77 %.
+template <int kBytes>
+inline void prefetch(const uint8_t* values) {
+  constexpr int kAhead = 4096;
+#pragma GCC unroll 16
+  for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(values + kAhead + i, 0, 2);
+}
+
 // sum[strip][token] of a tile, int8 inputs.
 template <class S, class W, int kStrips, int kTokens>
 void int8_tile(const Strip* strips, const Inputs& x, const int64_t* rows, int blocks,
@@ -92,6 +102,9 @@ void int8_tile(const Strip* strips, const Inputs& x, const int64_t* rows, int bl
     for (int s = 0; s < kStrips; ++s) sum[s][t] = S::zero();
   }
   for (int block = 0; block < blocks; ++block) {
+    constexpr int kBlockBytes = W::kPairBytes * 4;
+    if constexpr (kStrips == 1)
+      prefetch<kBlockBytes>(strips[0].values + block * int64_t(kBlockBytes));
     I dot[kStrips][kTokens];
 #pragma GCC unroll 16
     for (int t = 0; t < kTokens; ++t)
@@ -107,14 +120,14 @@ void int8_tile(const Strip* strips, const Inputs& x, const int64_t* rows, int bl
                             first[s], second[s]);
 #pragma GCC unroll 16
       for (int t = 0; t < kTokens; ++t) {
-        int32_t four[2];
-        __builtin_memcpy(four, codes[t] + block * kBlock + pair * 8, 8);
+        const int8_t* x8 = codes[t] + block * kBlock + pair * 8;
+        const I x_first = S::broadcast4(x8), x_second = S::broadcast4(x8 + 4);
 #pragma GCC unroll 16
         for (int s = 0; s < kStrips; ++s)
-          dot[s][t] = S::template dot4<W::kBias>(dot[s][t], first[s], S::iset(four[0]));
+          dot[s][t] = S::template dot4<W::kBias>(dot[s][t], first[s], x_first);
 #pragma GCC unroll 16
         for (int s = 0; s < kStrips; ++s)
-          dot[s][t] = S::template dot4<W::kBias>(dot[s][t], second[s], S::iset(four[1]));
+          dot[s][t] = S::template dot4<W::kBias>(dot[s][t], second[s], x_second);
       }
     }
 #pragma GCC unroll 16
@@ -145,6 +158,7 @@ void bf16_tile(const Strip* strips, const float* const* x, int pairs,
 #pragma GCC unroll 16
     for (int t = 0; t < kTokens; ++t) sum[s][t] = odd_sum[s][t] = S::zero();
   for (int pair = 0; pair < pairs; ++pair) {
+    if constexpr (kStrips == 1) prefetch<64>(strips[0].values + pair * int64_t(64));
     F even[kStrips], odd[kStrips];
 #pragma GCC unroll 16
     for (int s = 0; s < kStrips; ++s) {
@@ -191,6 +205,7 @@ void mxfp4_tile(const Strip* strips, const float* const* x, int blocks,
 #pragma GCC unroll 16
     for (int t = 0; t < kTokens; ++t) sum[s][t] = S::zero();
   for (int block = 0; block < blocks; ++block) {
+    if constexpr (kStrips == 1) prefetch<256>(strips[0].values + block * int64_t(256));
     F low[kStrips][kTokens], high[kStrips][kTokens];
 #pragma GCC unroll 16
     for (int s = 0; s < kStrips; ++s)

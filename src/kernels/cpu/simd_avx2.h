@@ -51,6 +51,12 @@ struct Avx2 {
   }
 
   static I iset(int32_t x) { return _mm256_set1_epi32(x); }
+  // Four bytes in every lane, straight from memory: from a general register it would cost a shuffle.
+  static I broadcast4(const int8_t* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, 4);
+    return _mm256_set1_epi32(four);
+  }
   static I iload(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static void istore(void* p, I x) { _mm256_storeu_si256(static_cast<__m256i*>(p), x); }
   static F as_float(I x) { return _mm256_castsi256_ps(x); }

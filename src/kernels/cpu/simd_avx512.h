@@ -53,6 +53,12 @@ struct Avx512 {
   }
 
   static I iset(int32_t x) { return _mm512_set1_epi32(x); }
+  // Four bytes in every lane, straight from memory: from a general register it would cost a shuffle.
+  static I broadcast4(const int8_t* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, 4);
+    return _mm512_set1_epi32(four);
+  }
   static I iload(const void* p) { return _mm512_loadu_si512(p); }
   static void istore(void* p, I x) { _mm512_storeu_si512(p, x); }
   static F as_float(I x) { return _mm512_castsi512_ps(x); }
