@@ -39,9 +39,9 @@ void ModelRig::replace(const ModelConfig& config) {
   if (!first_) first_ = std::move(from);
 }
 
-Pass ModelRig::run(const std::vector<Prompt>& prompts, const std::vector<Step>& steps) {
+Outcome ModelRig::run(const std::vector<Prompt>& prompts, const std::vector<Step>& steps) {
   size_t longest = 0;
-  Pass result;
+  Outcome result;
   std::vector<int> fed(prompts.size());
   for (const Prompt& prompt : prompts) {
     longest = std::max(longest, prompt.size());

@@ -14,7 +14,7 @@ using Prompt = std::vector<int>;
 using Step = std::vector<Slice>;
 
 // What a pass over prompts gave.
-struct Pass {
+struct Outcome {
   std::vector<Values> logits;   // of each prompt: [tokens, vocab]
   std::vector<Values> watched;  // of the last step, as rose::Pass::watch saw them: [tokens, hidden]
 };
@@ -32,8 +32,8 @@ class ModelRig {
 
   // Each step feeds its slices; together they must feed every token of every prompt, in order. Page
   // tables are scattered.
-  Pass run(const std::vector<Prompt>& prompts, const std::vector<Step>& steps);
-  Pass run(const Prompt& prompt) { return run({prompt}, {{{0, 0, int(prompt.size())}}}); }
+  Outcome run(const std::vector<Prompt>& prompts, const std::vector<Step>& steps);
+  Outcome run(const Prompt& prompt) { return run({prompt}, {{{0, 0, int(prompt.size())}}}); }
 
  private:
   Rig rig_;
