@@ -65,15 +65,17 @@ TEST(Yarn, cosines_and_sines_at_their_positions) {
     for (const Row& row : kRows) {
       SCOPED_TRACE(strf("%s position=%d pair=%d", ops->name, row.position, row.pair));
       Rig rig(*ops);
-      const Paging paging(1, row.position + 1, 128, 1);
-      const Batch batch = paging.step(rig, {{0, row.position, 1}});
+      Batch batch = Paging(1, 1, 128, 1).step(rig, {{0, 0, 1}});
+      batch.positions = rig.put(DType::i32, {1}, {float(row.position)});
+      const int width = row.position / kPageSize + 1;  // all of it one page
+      batch.pages[int(Pool::full)] =
+          rig.put(DType::i32, {1, width}, std::vector<float>(size_t(width), 1));
       std::vector<float> x(3 * 64);
       std::fill_n(x.begin(), 32, 1.0f);
       const Tensor qkv = rig.put(DType::f32, {1, 3 * 64}, x);
       rig.run(ops->rope_store,
               RopeStore{.qkv = qkv,
-                        .kv = {rig.empty(DType::bf16, {paging.pages(), 1, 2, kPageSize * 64}),
-                               Pool::full},
+                        .kv = {rig.empty(DType::bf16, {2, 1, 2, kPageSize * 64}), Pool::full},
                         .batch = &batch,
                         .rope = {rig.put(DType::f32, {32}, yarn_inverse_frequency(kGptOss, 64)),
                                  yarn_concentration(kGptOss)},

@@ -15,7 +15,7 @@ const Recipe& recipe_named(const std::string& name) {
 }  // namespace
 
 ModelRig::ModelRig(const Ops& ops, const std::string& recipe, const std::string& folder)
-    : rig_(ops), recipe_(recipe_named(recipe)) {
+    : rig_(ops, 2), recipe_(recipe_named(recipe)) {
   LoadOptions options;
   options.model = folder;
   Result<LoadedModel> loaded = load_model(options, recipe_, rig_.stream(), ops);

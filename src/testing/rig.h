@@ -19,7 +19,8 @@ using Dims = std::initializer_list<int64_t>;
 
 class Rig {
  public:
-  explicit Rig(const Ops& ops, int threads = 2);
+  // The reference runs on one thread unless told otherwise, every other backend on two.
+  explicit Rig(const Ops& ops, int threads = 0);
 
   const Ops& ops() const { return ops_; }
   Stream& stream() { return stream_; }
@@ -58,7 +59,7 @@ class Rig {
   std::vector<Buffer> held_;
 };
 
-// Standard normal number `i` of this key (Box-Muller).
+// Number `i` of this key, of mean 0 and variance 1, bell-shaped (the sum of four uniform ones: cheap).
 float normal_number(uint64_t key, uint64_t i);
 
 }  // namespace rose::testing

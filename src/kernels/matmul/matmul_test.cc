@@ -66,22 +66,23 @@ Values product(const Ops& ops, Format format, DType type, Shape shape, bool magn
 // One token and small batches (decoding), a block of them and a ragged one (prefill), rows and columns
 // that fill no block, the models' own sizes, no tokens.
 TEST(Matmul, backends_agree_with_the_reference) {
-  constexpr Shape kShapes[] = {{1, 1, 32},    {1, 192, 192},  {1, 1280, 2880}, {2, 33, 64},
-                               {3, 65, 192},  {4, 64, 96},    {5, 7, 160},     {7, 31, 320},
-                               {8, 128, 192}, {9, 100, 1024}, {33, 64, 192},   {64, 130, 96},
+  constexpr Shape kShapes[] = {{1, 1, 32},    {1, 192, 192},  {1, 130, 2880}, {2, 33, 64},
+                               {3, 65, 192},  {4, 64, 96},    {5, 7, 160},    {7, 31, 320},
+                               {8, 128, 192}, {9, 100, 1024}, {33, 64, 192},  {64, 130, 96},
                                {65, 48, 288}, {0, 16, 32}};
-  for (const Ops* ops : backends())
-    for (const Format format : kFormats)
-      for (const DType type : {DType::f32, DType::bf16})
-        for (const Shape& shape : kShapes) {
+  for (const Format format : kFormats)
+    for (const DType type : {DType::f32, DType::bf16})
+      for (const Shape& shape : kShapes) {
+        const Values want = product(reference_ops(), format, type, shape, false);
+        Values bound = product(reference_ops(), format, type, shape, true);
+        for (float& value : bound.at) value *= float(Tolerance::dot(shape.columns));
+        for (const Ops* ops : backends()) {
           SCOPED_TRACE(strf("%s %s %s [%d, %d] x [%d]", ops->name, name_of(format), name_of(type),
                             shape.tokens, shape.columns, shape.rows));
-          Values bound = product(reference_ops(), format, type, shape, true);
-          for (float& value : bound.at) value *= float(Tolerance::dot(shape.columns));
-          EXPECT_TRUE(close(product(*ops, format, type, shape, false),
-                            product(reference_ops(), format, type, shape, false), bound,
+          EXPECT_TRUE(close(product(*ops, format, type, shape, false), want, bound,
                             Tolerance::rounding(type)));
         }
+      }
 }
 
 // bf16 weights with a width that no block divides.

@@ -120,7 +120,7 @@ TEST(RopeStore, backends_agree_with_the_reference) {
       {4, 2, 16, {{0, 60, 9}, {1, 0, 3}}},
       {16, 2, 64, {{0, 0, 70}, {2, 127, 1}, {1, 63, 2}}, Pool::sliding},
       {64, 8, 64, {{1, 300, 3}, {0, 5, 1}}, Pool::sliding},
-      {8, 8, 64, {{0, 5000, 2}}},
+      {4, 1, 64, {{0, 5000, 2}}},
       {3, 1, 6, {{0, 3, 4}}},
   };
   const std::pair<DType, DType> kTypes[] = {
