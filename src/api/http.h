@@ -60,8 +60,9 @@ struct HttpOptions {
   std::chrono::milliseconds body_timeout{30'000};    // between two pieces of a body
   std::chrono::milliseconds idle_timeout{75'000};    // between two requests
   std::chrono::milliseconds send_timeout{60'000};    // in which nothing could be sent
-  std::chrono::milliseconds comment_interval{15'000};  // a stream with no news says that it lives
-  std::chrono::milliseconds sweep_interval{1'000};     // how often these are looked at
+  std::chrono::milliseconds comment_interval{
+      15'000};  // a stream of events with no news says that it lives
+  std::chrono::milliseconds sweep_interval{1'000};  // how often these are looked at
 };
 
 class Connection;

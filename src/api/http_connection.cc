@@ -262,6 +262,7 @@ void Connection::begin(uint64_t serial, HttpResponse head) {
   if (!chunked_) keep_alive_ = false;
   append_head(head, std::nullopt);
   last_write_ = HttpClock::now();
+  comments_ = head.content_type.starts_with("text/event-stream");
   state_ = State::streaming;
 }
 
@@ -363,7 +364,8 @@ void Connection::check_deadline(HttpClock::time_point now) {
     }
     return close();
   }
-  if (state_ == State::streaming && now - last_write_ >= loop_.shared.options.comment_interval) {
+  if (state_ == State::streaming && comments_ &&
+      now - last_write_ >= loop_.shared.options.comment_interval) {
     append_chunk(": keep-alive\n\n");
     turn_over();
   }

@@ -114,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool keep_alive_ = true;
   bool chunked_ = true;  // HTTP/1.1; 1.0 streams end with the connection
   bool head_only_ = false;
+  bool comments_ = false;  // the stream is of events, among which comments are legal
   int status_ = 0;
   int64_t request_bytes_ = 0, response_bytes_ = 0;
   std::function<void()> on_close_;

@@ -259,7 +259,7 @@ TEST_F(HttpTest, a_stream_without_news_sends_comments) {
   RawClient client(port());
   client.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
   Exchange exchange = held_.get_future().get();
-  exchange.post([exchange]() mutable { exchange.begin({}); });
+  exchange.post([exchange]() mutable { exchange.begin({.content_type = "text/event-stream"}); });
   EXPECT_TRUE(client.read_until(": keep-alive\n\n"));
   EXPECT_TRUE(client.read_until(": keep-alive\n\n"));
 }
