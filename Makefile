@@ -25,6 +25,7 @@ test: packages-test
 	cmake --preset release -DROSE_WERROR=ON >/dev/null
 	cmake --build build
 	ctest --test-dir build --output-on-failure -j2
+	tests/client/run.sh build
 	$(MAKE) test-asan
 	$(MAKE) test-cuda
 
