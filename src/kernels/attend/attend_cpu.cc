@@ -6,9 +6,9 @@
 
 #include "kernels/attend/attend.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/layout.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/share.h"
-#include "tensor/bf16.h"
 
 namespace rose::cpu {
 
@@ -36,18 +36,6 @@ std::vector<Span> cut_tokens(const Attend& op, int tokens_a_tile) {
     return a.keys * int64_t(a.tokens) > b.keys * int64_t(b.tokens);
   });
   return spans;
-}
-
-float element(const Tensor& tensor, int64_t at) {
-  return tensor.dtype == DType::bf16 ? to_f32(static_cast<const bf16*>(tensor.data)[at])
-                                     : static_cast<const float*>(tensor.data)[at];
-}
-
-void set_element(const Tensor& tensor, int64_t at, float value) {
-  if (tensor.dtype == DType::bf16)
-    static_cast<bf16*>(tensor.data)[at] = to_bf16(value);
-  else
-    static_cast<float*>(tensor.data)[at] = value;
 }
 
 }  // namespace
@@ -80,7 +68,7 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
   if (tiles == 0) return;
 
   const int64_t scratch_floats =
-      2 * int64_t(dim) * kAttendLanes + attend_scratch_floats(dim) + 3 * kAttendLanes;
+      2 * int64_t(dim) * kAttendLanes + kAttendLanes + dim + attend_scratch_floats(dim);
   float* scratch = take_each<float>(stream, DType::f32, scratch_floats);
   const int element_bytes = bytes_of(op.kv.pages.dtype);
   const double tile_ns = double(spans.front().keys) * dim * 0.5 + 1000;
@@ -88,6 +76,7 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
     float* queries = scratch + thread * scratch_floats;
     float* out = queries + int64_t(dim) * kAttendLanes;
     float* sinks = out + int64_t(dim) * kAttendLanes;
+    float* row = sinks + kAttendLanes;
     int32_t first_key[kAttendLanes], last_key[kAttendLanes];
     for (int64_t tile = begin; tile < end; ++tile) {
       const Span& span = spans[size_t(tile / (kv_heads * parts))];
@@ -98,17 +87,17 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
       const int sequence = batch.sequence.as<int32_t>()[span.first];
       const int32_t* page_table = table.as<int32_t>() + sequence * width;
 
-      // Lanes past the last repeat it, so that every lane has sound numbers.
-      for (int lane = 0; lane < kAttendLanes; ++lane) {
+      // Lanes past the last, in its register, repeat it, so that every lane has sound numbers.
+      const int filled = (lanes + kGroup - 1) / kGroup * kGroup;
+      for (int lane = 0; lane < filled; ++lane) {
         const int from = std::min(lane, lanes - 1);
         const int token = span.first + from / tile_heads, head = first_head + from % tile_heads;
         const int position = batch.positions.as<int32_t>()[token];
         last_key[lane] = position;
         first_key[lane] = int(std::max<int64_t>(0, int64_t(position) - op.window + 1));
         sinks[lane] = op.sinks.as<float>()[head];
-        const int64_t at = token * all + int64_t(head) * dim;
-        for (int d = 0; d < dim; ++d)
-          queries[int64_t(d) * kAttendLanes + lane] = element(op.qkv, at + d);
+        kernels.convert(part_of(op.qkv, token, head * dim), dim, {row, false});
+        for (int d = 0; d < dim; ++d) queries[int64_t(d) * kAttendLanes + lane] = row[d];
       }
       for (int page = first_key[0] / kPageSize; page <= last_key[lanes - 1] / kPageSize; ++page)
         ROSE_CHECK(page < width && page_table[page] >= 0 && page_table[page] < pages,
@@ -129,13 +118,12 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
           .page_stride = kv_heads * 2 * page_size * element_bytes,
           .bf16_pages = op.kv.pages.dtype == DType::bf16,
           .out = out,
-          .scratch = sinks + kAttendLanes,
+          .scratch = row + dim,
       });
       for (int lane = 0; lane < lanes; ++lane) {
         const int token = span.first + lane / tile_heads, head = first_head + lane % tile_heads;
-        const int64_t at = token * q + int64_t(head) * dim;
-        for (int d = 0; d < dim; ++d)
-          set_element(op.y, at + d, out[int64_t(d) * kAttendLanes + lane]);
+        for (int d = 0; d < dim; ++d) row[d] = out[int64_t(d) * kAttendLanes + lane];
+        kernels.convert({row, false}, dim, part_of(op.y, token, head * dim));
       }
     }
   });

@@ -15,8 +15,8 @@ const float* page_rows(const AttendTile& op, const char* page, int first, int la
                        float* scratch) {
   if (!op.bf16_pages) return reinterpret_cast<const float*>(page);
   const int64_t at = int64_t(first) * op.head_dim;
-  widen<S>(reinterpret_cast<const uint16_t*>(page) + at, (last - first + 1) * op.head_dim,
-           scratch + at);
+  convert<S>({const_cast<char*>(page) + at * 2, true}, (last - first + 1) * op.head_dim,
+             {scratch + at, false});
   return scratch;
 }
 

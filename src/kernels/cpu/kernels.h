@@ -80,11 +80,13 @@ struct Kernels {
                    int32_t* corrections);
   // scales: bf16 bits
   void (*quantise_weights)(const float* w, int columns, int8_t* codes, uint16_t* scales);
-  void (*widen)(const void* bf16, int count, float* out);
+  void (*convert)(Row from, int count, Row to);
   void (*rms_norm)(const NormRow&);
   // logits[e] = x . weight[e] + bias[e]
   void (*route)(const float* x, const uint16_t* weight, const float* bias, int experts, int hidden,
                 float* logits);
+  // cos and sin of position * frequency[k], times `size`.
+  void (*turn)(int position, const float* frequency, int count, float size, float* cos, float* sin);
   // Rotates heads of one token in place (see rope_store.h).
   void (*rotate)(Row x, int heads, int head_dim, const float* cos, const float* sin);
   // gate_up [2 count], interleaved -> a [count], of one token (see experts.h).

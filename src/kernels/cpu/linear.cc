@@ -27,10 +27,7 @@ Inputs prepare_inputs(const Kernels& kernels, Stream& stream, const Tensor& x, F
     share(stream, rows, 1, columns * 0.1, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) {
         float* out = inputs.values + row * inputs.stride;
-        if (x.dtype == DType::bf16)
-          kernels.widen(row_of(x, row).data, columns, out);
-        else
-          std::copy_n(x.as<float>() + row * columns, columns, out);
+        kernels.convert(row_of(x, row), columns, {out, false});
         if (inputs.stride > columns) out[columns] = 0;
       }
     });

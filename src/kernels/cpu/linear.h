@@ -6,10 +6,13 @@
 
 namespace rose::cpu {
 
-inline Row row_of(const Tensor& tensor, int64_t row) {
-  const int64_t at = row * tensor.dims[size_t(tensor.rank - 1)] * bytes_of(tensor.dtype);
-  return {static_cast<char*>(tensor.data) + at, tensor.dtype == DType::bf16};
+// A row of a matrix of activations, from a column on.
+inline Row part_of(const Tensor& tensor, int64_t row, int64_t column) {
+  const int64_t at = row * tensor.dims[size_t(tensor.rank - 1)] + column;
+  return {static_cast<char*>(tensor.data) + at * bytes_of(tensor.dtype),
+          tensor.dtype == DType::bf16};
 }
+inline Row row_of(const Tensor& tensor, int64_t row) { return part_of(tensor, row, 0); }
 
 // Checks that an activation is f32 or bf16.
 void activation_check(const char* op, const Tensor& tensor, const char* operand);

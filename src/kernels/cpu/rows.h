@@ -8,12 +8,9 @@
 namespace rose::cpu {
 namespace {
 
-// Up to a register of a row from element `at` on; what is past `count` is zero.
 template <class S>
-typename S::F load_some(const void* data, bool is_bf16, int at, int count) {
-  const float* f32 = static_cast<const float*>(data) + at;
-  const uint16_t* bits = static_cast<const uint16_t*>(data) + at;
-  if (at + S::kLanes <= count) return is_bf16 ? S::load_bf16(bits) : S::load(f32);
+[[gnu::noinline]] typename S::F load_tail(const float* f32, const uint16_t* bits, bool is_bf16,
+                                          int at, int count) {
   float padded[S::kLanes] = {};
   uint16_t padded_bits[S::kLanes] = {};
   for (int i = 0; at + i < count; ++i) {
@@ -24,26 +21,42 @@ typename S::F load_some(const void* data, bool is_bf16, int at, int count) {
   }
   return is_bf16 ? S::load_bf16(padded_bits) : S::load(padded);
 }
+
+// Up to a register of a row from element `at` on; what is past `count` is zero.
 template <class S>
-typename S::F load_some(const Row& row, int at, int count) {
+[[gnu::always_inline]] inline typename S::F load_some(const void* data, bool is_bf16, int at,
+                                                      int count) {
+  const float* f32 = static_cast<const float*>(data) + at;
+  const uint16_t* bits = static_cast<const uint16_t*>(data) + at;
+  if (at + S::kLanes <= count) return is_bf16 ? S::load_bf16(bits) : S::load(f32);
+  return load_tail<S>(f32, bits, is_bf16, at, count);
+}
+template <class S>
+[[gnu::always_inline]] inline typename S::F load_some(const Row& row, int at, int count) {
   return load_some<S>(row.data, row.is_bf16, at, count);
 }
 
 template <class S>
-void store_some(const Row& row, int at, int count, typename S::F x) {
-  float* f32 = static_cast<float*>(row.data) + at;
-  uint16_t* bits = static_cast<uint16_t*>(row.data) + at;
-  if (at + S::kLanes <= count) return row.is_bf16 ? S::store_bf16(bits, x) : S::store(f32, x);
+[[gnu::noinline]] void store_tail(float* f32, uint16_t* bits, bool is_bf16, int at, int count,
+                                  typename S::F x) {
   float values[S::kLanes];
   uint16_t rounded[S::kLanes];
   S::store(values, x);
   S::store_bf16(rounded, x);
   for (int i = 0; at + i < count; ++i) {
-    if (row.is_bf16)
+    if (is_bf16)
       bits[i] = rounded[i];
     else
       f32[i] = values[i];
   }
+}
+
+template <class S>
+[[gnu::always_inline]] inline void store_some(const Row& row, int at, int count, typename S::F x) {
+  float* f32 = static_cast<float*>(row.data) + at;
+  uint16_t* bits = static_cast<uint16_t*>(row.data) + at;
+  if (at + S::kLanes <= count) return row.is_bf16 ? S::store_bf16(bits, x) : S::store(f32, x);
+  store_tail<S>(f32, bits, row.is_bf16, at, count, x);
 }
 
 // What S rounds to the type of a row, as f32.
@@ -156,9 +169,9 @@ void quantise_weights(const float* w, int columns, int8_t* codes, uint16_t* scal
 }
 
 template <class S>
-void widen(const void* x, int count, float* out) {
+void convert(Row from, int count, Row to) {
   for (int i = 0; i < count; i += S::kLanes)
-    store_some<S>({out, false}, i, count, load_some<S>(x, true, i, count));
+    store_some<S>(to, i, count, load_some<S>(from, i, count));
 }
 
 template <class S>
@@ -205,6 +218,34 @@ void route(const float* x, const uint16_t* weight, const float* bias, int expert
       }
     for (int e = 0; e < kOnce && expert + e < experts; ++e)
       logits[expert + e] = sums[e].total() + bias[expert + e];
+  }
+}
+
+// In f64, which the compiler turns into vectors: an angle has up to 2^17 radians, of which a f32's worth
+// of digits must be left after whole turns are taken off.
+template <class S>
+void turn(int position, const float* frequency, int count, float size, float* cos, float* sin) {
+  constexpr double kRound = 0x1.8p52;  // added and taken off again: the nearest integer
+  constexpr double kQuarter = 0x1.921fb544p0, kQuarterRest = 0x1.0b4611a626331p-34;  // pi / 2
+  for (int k = 0; k < count; ++k) {
+    const double angle = float(position) * frequency[k];  // a product of f32 numbers
+    const double quarters = (angle * 0x1.45f306dc9c883p-1 + kRound) - kRound;
+    const double x = (angle - quarters * kQuarter) - quarters * kQuarterRest, xx = x * x;
+    const double s =
+        x + x * xx *
+                (-1.0 / 6 + xx * (1.0 / 120 + xx * (-1.0 / 5040 +
+                                                    xx * (1.0 / 362880 + xx * (-1.0 / 39916800)))));
+    const double c =
+        1 + xx * (-0.5 + xx * (1.0 / 24 +
+                               xx * (-1.0 / 720 +
+                                     xx * (1.0 / 40320 + xx * (-1.0 / 3628800 + xx / 479001600)))));
+    const double turns = quarters * 0.25;
+    const double quarter = quarters - 4 * __builtin_floor(turns);  // 0, 1, 2, 3
+    const bool odd = quarter == 1 || quarter == 3;
+    const double size_c = quarter == 1 || quarter == 2 ? -double(size) : double(size);
+    const double size_s = quarter >= 2 ? -double(size) : double(size);
+    cos[k] = float((odd ? s : c) * size_c);
+    sin[k] = float((odd ? c : s) * size_s);
   }
 }
 

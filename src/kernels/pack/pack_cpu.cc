@@ -30,7 +30,7 @@ class Rows {
       case RawWeight::Kind::bf16:  // copied first: a file's bytes may stand at odd addresses
         std::memcpy(bits_.data(), from_.values + (matrix + first_row * columns) * 2,
                     size_t(rows * columns * 2));
-        kernels_.widen(bits_.data(), int(rows * columns), values_.data());
+        kernels_.convert({bits_.data(), true}, int(rows * columns), {values_.data(), false});
         break;
       case RawWeight::Kind::bf16_transposed:
         for (int64_t c = 0; c < columns; ++c) {

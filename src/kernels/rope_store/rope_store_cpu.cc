@@ -1,5 +1,3 @@
-#include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/cpu.h"
@@ -9,23 +7,6 @@
 #include "tensor/bf16.h"
 
 namespace rose::cpu {
-
-namespace {
-
-// One row of keys or values into its page, in the type of the pages.
-void store(const Row& from, int count, void* to, bool to_bf16_pages) {
-  if (from.is_bf16 == to_bf16_pages) {
-    std::memcpy(to, from.data, size_t(count) * (from.is_bf16 ? 2 : 4));
-  } else if (to_bf16_pages) {
-    for (int i = 0; i < count; ++i)
-      static_cast<bf16*>(to)[i] = to_bf16(static_cast<const float*>(from.data)[i]);
-  } else {
-    for (int i = 0; i < count; ++i)
-      static_cast<float*>(to)[i] = to_f32(static_cast<const bf16*>(from.data)[i]);
-  }
-}
-
-}  // namespace
 
 void rope_store(const Kernels& kernels, Stream& stream, const RopeStore& op) {
   const Batch& batch = *op.batch;
@@ -47,19 +28,16 @@ void rope_store(const Kernels& kernels, Stream& stream, const RopeStore& op) {
   const float* frequency = op.rope.inverse_frequency.as<float>();
   const bool round = op.qkv.dtype == DType::bf16;
 
-  share(stream, tokens, 1, double(all) + 40.0 * dim, [&](int64_t begin, int64_t end, int) {
+  share(stream, tokens, 1, double(all), [&](int64_t begin, int64_t end, int) {
     std::vector<float> cos(static_cast<size_t>(half.size)), sin(static_cast<size_t>(half.size));
     for (int64_t token = begin; token < end; ++token) {
       const int position = batch.positions.as<int32_t>()[token];
-      for (size_t k = 0; k < cos.size(); ++k) {
-        const double angle = float(position) * frequency[k];  // a product of f32 numbers
-        cos[k] = float(std::cos(angle) * op.rope.concentration);
-        sin[k] = float(std::sin(angle) * op.rope.concentration);
-        if (round) {
+      kernels.turn(position, frequency, int(half), op.rope.concentration, cos.data(), sin.data());
+      if (round)
+        for (size_t k = 0; k < cos.size(); ++k) {
           cos[k] = to_f32(to_bf16(cos[k]));
           sin[k] = to_f32(to_bf16(sin[k]));
         }
-      }
       kernels.rotate(row_of(op.qkv, token), op.heads + int(kv_heads), dim, cos.data(), sin.data());
 
       const int sequence = batch.sequence.as<int32_t>()[token];
@@ -74,9 +52,8 @@ void rope_store(const Kernels& kernels, Stream& stream, const RopeStore& op) {
                  (page * kv_heads * 2 * page_size + position % kPageSize * dim) * element_bytes;
       for (int64_t part = 0; part < 2 * kv_heads; ++part) {  // keys of all heads, then values
         const int64_t row = part < kv_heads ? part * 2 : (part - kv_heads) * 2 + 1;
-        const int64_t at = int64_t(token) * all + (op.heads + part) * dim;
-        store({static_cast<char*>(op.qkv.data) + at * bytes_of(op.qkv.dtype), round}, dim,
-              to + row * page_size * element_bytes, op.kv.pages.dtype == DType::bf16);
+        kernels.convert(part_of(op.qkv, token, (op.heads + part) * dim), dim,
+                        {to + row * page_size * element_bytes, op.kv.pages.dtype == DType::bf16});
       }
     }
   });

@@ -54,7 +54,7 @@ void route(const Kernels& kernels, Stream& stream, const Route& op) {
     std::vector<float> logits(static_cast<size_t>(experts.size));
     for (int64_t token = begin; token < end; ++token) {
       const Row row = row_of(op.x, token);
-      if (row.is_bf16) kernels.widen(row.data, int(hidden), wide.data());
+      if (row.is_bf16) kernels.convert(row, int(hidden), {wide.data(), false});
       kernels.route(row.is_bf16 ? wide.data() : static_cast<const float*>(row.data), weight,
                     op.bias.as<float>(), int(experts), int(hidden), logits.data());
       if (round)
