@@ -88,8 +88,8 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
       const int32_t* page_table = table.as<int32_t>() + sequence * width;
 
       // Lanes past the last, in its register, repeat it, so that every lane has sound numbers.
-      const int filled = (lanes + kGroup - 1) / kGroup * kGroup;
-      for (int lane = 0; lane < filled; ++lane) {
+      const int stride = (lanes + kGroup - 1) / kGroup * kGroup;
+      for (int lane = 0; lane < stride; ++lane) {
         const int from = std::min(lane, lanes - 1);
         const int token = span.first + from / tile_heads, head = first_head + from % tile_heads;
         const int position = batch.positions.as<int32_t>()[token];
@@ -97,7 +97,7 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
         first_key[lane] = int(std::max<int64_t>(0, int64_t(position) - op.window + 1));
         sinks[lane] = op.sinks.as<float>()[head];
         kernels.convert(part_of(op.qkv, token, head * dim), dim, {row, false});
-        for (int d = 0; d < dim; ++d) queries[int64_t(d) * kAttendLanes + lane] = row[d];
+        for (int d = 0; d < dim; ++d) queries[d * stride + lane] = row[d];
       }
       for (int page = first_key[0] / kPageSize; page <= last_key[lanes - 1] / kPageSize; ++page)
         ROSE_CHECK(page < width && page_table[page] >= 0 && page_table[page] < pages,
@@ -108,6 +108,7 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
           .lanes = lanes,
           .head_dim = dim,
           .scale = op.scale,
+          .stride = stride,
           .queries = queries,
           .sinks = sinks,
           .first_key = first_key,
@@ -122,7 +123,7 @@ void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
       });
       for (int lane = 0; lane < lanes; ++lane) {
         const int token = span.first + lane / tile_heads, head = first_head + lane % tile_heads;
-        for (int d = 0; d < dim; ++d) row[d] = out[int64_t(d) * kAttendLanes + lane];
+        for (int d = 0; d < dim; ++d) row[d] = out[d * stride + lane];
         kernels.convert({row, false}, dim, part_of(op.y, token, head * dim));
       }
     }

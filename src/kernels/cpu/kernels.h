@@ -61,18 +61,21 @@ struct AttendTile {
   int lanes;  // queries: (token, head of the group) pairs
   int head_dim;
   float scale;
-  const float* queries;      // [head_dim, kAttendLanes]  f32, one column a query
-  const float* sinks;        // [kAttendLanes]
-  const int32_t* first_key;  // [kAttendLanes]  each query's first and last key, positions
-  const int32_t* last_key;   // [kAttendLanes]
+  int stride;                // lanes of a row of `queries` and `out`: whole registers
+  const float* queries;      // [head_dim, stride]  f32, one column a query
+  const float* sinks;        // [stride]
+  const int32_t* first_key;  // [stride]  each query's first and last key, positions
+  const int32_t* last_key;   // [stride]
   const int32_t* pages;      // the sequence's page table
   const void* page_base;     // K of this kv head in page 0
   int64_t page_stride;       // bytes from page to page
   bool bf16_pages;
-  float* out;      // [head_dim, kAttendLanes]
+  float* out;      // [head_dim, stride]
   float* scratch;  // attend_scratch_floats(head_dim)
 };
-constexpr int64_t attend_scratch_floats(int head_dim) { return 64 * int64_t(2 * head_dim + 64); }
+constexpr int64_t attend_scratch_floats(int head_dim) {
+  return 64 * int64_t(head_dim + kAttendLanes);
+}
 
 struct Kernels {
   void (*dot[kFormats])(const Dot&);  // by Format

@@ -13,6 +13,7 @@ struct Avx2 {
   static constexpr int kTokens = 3;
   static constexpr int kStrips = 1;
   static constexpr int kTokensOnce = 3;
+  static constexpr int kSums = 8;
   using F = __m256;
   using I = __m256i;
 

@@ -14,6 +14,7 @@ struct Avx512 {
   static constexpr int kTokens = 6;  // of a tile of two strips of rows: what the registers hold
   static constexpr int kStrips = 2;
   static constexpr int kTokensOnce = 8;  // tokens a tile of one strip takes
+  static constexpr int kSums = 16;       // running sums that a loop keeps in registers
   using F = __m512;
   using I = __m512i;
 
