@@ -288,6 +288,46 @@ TEST_F(ChatTest, logprobs_are_those_of_the_content) {
                   .empty());
 }
 
+TEST_F(ChatTest, logprobs_of_broken_characters_keep_to_the_content) {
+  start();
+  const auto byte = [](char c) {
+    for (int token = 0; token < demo_tokenizer().vocab(); ++token)
+      if (demo_tokenizer().bytes(token) == std::string_view(&c, 1)) return token;
+    return -1;
+  };
+  std::vector<int> tokens = demo_tokenizer().encode_special("<|channel|>final<|message|>");
+  for (const char c : {'\xC3', 'A', 'B', '\xF0', '\x9F'}) tokens.push_back(byte(c));
+  tokens.push_back(*demo_tokenizer().special("<|return|>"));
+  engine_.script = [tokens](const Request&, int) { return tokens; };
+  Json choice = complete("\"logprobs\":true")["choices"][0];
+  EXPECT_EQ(choice["message"]["content"],
+            "\xEF\xBF\xBD"
+            "AB"
+            "\xEF\xBF\xBD");
+  std::string bytes;
+  for (const Json& entry : choice["logprobs"]["content"])
+    for (const Json& value : entry["bytes"]) bytes += char(value.get<int>());
+  EXPECT_EQ(bytes,
+            "\xC3"
+            "AB"
+            "\xF0\x9F");
+}
+
+TEST_F(ChatTest, text_held_back_for_a_stop_string_comes_before_the_call) {
+  start();
+  say(kCall);
+  int content_ended = -1, call_began = -1, at = 0;
+  for (const Json& chunk : stream(kTools + std::string(",\"stop\":\"look. Now\""))) {
+    for (const auto& [key, value] : chunk["choices"][0]["delta"].items()) {
+      if (key == "content") content_ended = at;
+      if (key == "tool_calls" && call_began < 0) call_began = at;
+    }
+    ++at;
+  }
+  EXPECT_GT(content_ended, 0);
+  EXPECT_GT(call_began, content_ended);
+}
+
 TEST_F(ChatTest, streams_that_interleave_do_not_mix) {
   start();
   engine_.script = [](const Request& request, int) {
