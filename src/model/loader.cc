@@ -43,6 +43,11 @@ class Phase {
   Clock::time_point start_ = Clock::now(), told_ = start_;
 };
 
+std::string show_bytes(int64_t bytes) {
+  return bytes < 1'000'000'000 ? strf("%.1f MB", double(bytes) / 1e6)
+                               : strf("%.1f GB", double(bytes) / 1e9);
+}
+
 Format format_of(const Recipe& recipe, Role role, RawWeight::Kind kind) {
   switch (role) {
     case Role::attention: return recipe.attention;
@@ -153,8 +158,8 @@ Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recip
   // Said before anything is read: the system would rather end the process than refuse memory.
   if (const int64_t free = ops.device->free_bytes(); needed > free)
     return fail(ErrorKind::io,
-                strf("the weights take %.1f MB in recipe %s, %s has %.1f MB free",
-                     double(needed) / 1e6, recipe.name, ops.device->name, double(free) / 1e6));
+                strf("the weights take %s in recipe %s, %s has %s free", show_bytes(needed).c_str(),
+                     recipe.name, ops.device->name, show_bytes(free).c_str()));
 
   Phase phase(progress, "weights", total);
   Filler filler{recipe, stream, ops, loaded, phase};
