@@ -28,8 +28,12 @@ Result<Json> parse_json(std::string_view text, int depth_limit) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 1: what": the reason alone.
+    const std::string text_of_error = error.what();
+    const size_t reason = text_of_error.find(": ");
     return fail(ErrorKind::invalid,
-                strf("not valid JSON at byte %zu: %s", error.byte, error.what()));
+                strf("not valid JSON at byte %zu: %s", error.byte,
+                     text_of_error.substr(reason == std::string::npos ? 0 : reason + 2).c_str()));
   } catch (const Json::exception& error) {  // a number that no double can hold
     return fail(ErrorKind::invalid, strf("not valid JSON: %s", error.what()));
   }

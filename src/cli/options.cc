@@ -154,10 +154,11 @@ void OptionList::operator()(const char* names, std::vector<int>& field, const ch
 
 std::string nearest(const std::string& word, std::span<const std::string> candidates) {
   std::string best;
-  int best_distance = int(word.size()) / 3 + 1;
+  const size_t letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
+  int best_distance = int(letters) / 3 + 1;
   for (const std::string& candidate : candidates) {
     const int distance = edit_distance(word, candidate);
-    if (distance < best_distance || (distance == best_distance && best.empty())) {
+    if (distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }
@@ -229,7 +230,9 @@ Result<Parsed> parse_list(const CommandHelp& command, const OptionList& list,
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
+    std::string help = app.help();
+    for (size_t at; (at = help.find("{false}")) != std::string::npos;) help.erase(at, 7);
+    std::fputs(help.c_str(), stdout);
     return Parsed::help;
   } catch (const CLI::Error& problem) {
     return fail(ErrorKind::usage, problem.what());

@@ -105,6 +105,7 @@ TEST(Options, nearest_prefers_close_words_and_refuses_far_ones) {
   EXPECT_EQ(nearest("sevre", commands), "serve");
   EXPECT_EQ(nearest("generat", commands), "generate");
   EXPECT_EQ(nearest("x", commands), "");
+  EXPECT_EQ(nearest("--frob", std::vector<std::string>{"--json"}), "");
 }
 
 }  // namespace
