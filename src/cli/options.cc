@@ -155,7 +155,7 @@ void OptionList::operator()(const char* names, std::vector<int>& field, const ch
 std::string nearest(const std::string& word, std::span<const std::string> candidates) {
   std::string best;
   const size_t letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
-  int best_distance = int(letters) / 3 + 1;
+  int best_distance = int(letters) / 3 + 2;  // one more than the farthest that still counts
   for (const std::string& candidate : candidates) {
     const int distance = edit_distance(word, candidate);
     if (distance < best_distance) {
