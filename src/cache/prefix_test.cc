@@ -159,6 +159,18 @@ TEST_F(Prefix, islands_are_evicted_by_themselves) {
   EXPECT_EQ(hit(text(10000, 21)), 20 * kPageSize);
 }
 
+TEST_F(Prefix, a_hit_makes_its_own_island_young) {
+  drop(compute(text(0, 4)));
+  drop(compute(text(0, 20)));
+  drop(compute(text(10000, 20)));
+  EXPECT_EQ(hit(text(0, 21)), 20 * kPageSize);
+  EXPECT_EQ(pools[1].cached(), 9);
+  for (int i = 0; i < 5; ++i) cache.evict(Pool::sliding);
+  EXPECT_EQ(hit(text(0, 10)), 0);  // the island on its way there was not used
+  EXPECT_EQ(hit(text(10000, 21)), 0);
+  EXPECT_EQ(hit(text(0, 21)), 20 * kPageSize);
+}
+
 TEST_F(Prefix, a_lost_island_comes_back_with_the_next_who_computes_it) {
   drop(compute(text(0, 20)));
   while (cache.evict(Pool::sliding)) continue;

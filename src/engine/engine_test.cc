@@ -356,6 +356,21 @@ TEST(Engine, a_conversation_goes_on_where_it_was) {
   }
 }
 
+TEST(Engine, without_a_prefix_cache_nothing_is_kept) {
+  FakeHost host;
+  EngineOptions options = small();
+  options.prefix_cache = false;
+  const auto engine = start(host, options);
+  for (int i = 0; i < 2; ++i) {
+    Listener listener;
+    ASSERT_TRUE(engine->submit(greedy(prompt_of(300, 4), 20), listener.sink()));
+    listener.wait();
+    EXPECT_EQ(listener.answers[0].tokens, fake_answer(prompt_of(300, 4), 20));
+    EXPECT_EQ(listener.answers[0].cached_tokens, 0);
+  }
+  EXPECT_EQ(engine->stats().pages_cached[0], 0);
+}
+
 TEST(Engine, a_salt_keeps_prompts_apart) {
   FakeHost host;
   const auto engine = start(host, small());

@@ -49,24 +49,18 @@ Step Scheduler::plan() {
 
   Step step;
   int budget = limits_.tokens_per_step;
-  bool gave_way = false;
   for (size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = *running_[i];
     const int wanted = std::min(sequence.pending(), budget);
     if (wanted == 0) continue;  // its last token is on its way
     int count = 0;
-    while ((count = reserve(sequence, wanted)) == 0) {
-      gave_way = true;
-      give_way();
-      if (i == running_.size()) break;  // it was itself the youngest
-    }
-    if (count == 0) break;
+    while (i < running_.size() && (count = reserve(sequence, wanted)) == 0) give_way();
+    if (count == 0) break;  // it was itself the youngest
     launch(sequence, count, step);
     budget -= count;
   }
 
-  // Who gave way just now must not come back for the pages that it gave.
-  while (!gave_way && !waiting_.empty() && budget > 0 && running() < limits_.seqs) {
+  while (!waiting_.empty() && budget > 0 && running() < limits_.seqs) {
     Sequence& sequence = *waiting_.front();
     if (!admit(sequence)) break;
     const int count = reserve(sequence, std::min(sequence.pending(), budget));

@@ -111,14 +111,15 @@ TEST(Scheduler, ends_at_a_stop_token_and_at_the_length) {
 }
 
 TEST(Scheduler, no_token_possible_ends_that_choice_only) {
-  Desk desk(100, 8, 8);
-  desk.ask(1, 10, 3);
+  Desk desk(200, 8, 8);
+  desk.ask(1, 130, 3);
   desk.ask(2, 10, 3);
   const Step step = desk.scheduler.plan();
   std::vector<Sampled> results(2);
   results[1].token = 5;
   desk.scheduler.settle(step, results, desk.tell);
   EXPECT_EQ(desk.ended[1], std::vector{Finish::failed});
+  EXPECT_EQ(desk.scheduler.pool(Pool::full).cached(), 0);  // who knows what is in its pages
   EXPECT_EQ(desk.ended.count(2), 0u);
   EXPECT_EQ(desk.run(), (Shape{{2, 1}}));
 }
@@ -130,6 +131,7 @@ TEST(Scheduler, out_of_pages_the_youngest_gives_way) {
   desk.run();  // both fill their two pages to the brim, one page is left
   EXPECT_EQ(desk.run(), (Shape{{1, 1}}));
   EXPECT_EQ(desk.scheduler.waiting(), 1);
+  EXPECT_EQ(desk.scheduler.waiting_requests(), 0);  // it has begun, and has no place in the queue
   EXPECT_EQ(desk.held(Pool::full), 3);
   EXPECT_EQ(desk.scheduler.pool(Pool::full).cached(), 2);  // what the youngest computed
   EXPECT_EQ(desk.scheduler.counts().preemptions, 1);
@@ -207,6 +209,14 @@ TEST(Scheduler, choices_share_their_prompts_pages) {
   EXPECT_EQ(desk.ended[1].size(), 3u);
   EXPECT_EQ(desk.told[1], 6);
   EXPECT_TRUE(desk.scheduler.idle());
+}
+
+TEST(Scheduler, choices_wait_for_the_whole_prompt) {
+  Desk desk(200, 32, 32);
+  desk.ask(1, 300, 2, 2);
+  EXPECT_EQ(desk.run(), (Shape{{1, 200}}));
+  EXPECT_EQ(desk.run(), (Shape{{1, 100}}));
+  EXPECT_EQ(desk.run(), (Shape{{1, 1}, {1, 44}}));
 }
 
 TEST(Scheduler, choices_hold_the_shared_pages_once) {
@@ -332,133 +342,142 @@ class FakeDevice {
   std::map<const Sequence*, int> newest_;
 };
 
-struct Asked {
-  std::vector<int> prompt;
-  int max_tokens = 0;
-  int choices = 1;
-  bool cancelled = false;
-  std::map<int, std::vector<int>> answers;  // by choice
-  std::map<int, Finish> ends;
-};
-
 struct Covered {
   int64_t preemptions = 0, hits = 0, cancels = 0, stops = 0, late_drops = 0;
 };
 
-constexpr int kRandomStop = 3;
+// Requests come and go at random, over pools, chunks and counts drawn at random too.
+class RandomSchedule {
+ public:
+  explicit RandomSchedule(uint64_t seed)
+      : seed_(seed),
+        full_(10 + below(40)),
+        sliding_(3 + below(30)),
+        context_(std::min(full_ * kPageSize, 900)),
+        late_(below(2) == 0),
+        scheduler_({.tokens_per_step = 1 + below(below(2) == 0 ? 20 : 400),
+                    .seqs = 1 + below(6),
+                    .window = testing::kFakeWindow,
+                    .pages = {full_, sliding_}}),
+        device_(full_, sliding_) {}
 
-void random_schedule(uint64_t seed, Covered& covered) {
-  uint64_t draws = 0;
-  const auto below = [&](int n) { return int(random_bits(seed, draws++) % uint64_t(n)); };
-  const int full = 10 + below(40), sliding = 3 + below(30);
-  const int context = std::min(full * kPageSize, 900);
-  const bool late = below(2) == 0;
-  Scheduler scheduler({.tokens_per_step = 1 + below(below(2) == 0 ? 20 : 400),
-                       .seqs = 1 + below(6),
-                       .window = testing::kFakeWindow,
-                       .pages = {full, sliding}});
-  FakeDevice device(full, sliding);
-  std::map<int, Asked> asked;
-  const auto tell = [&](const Sequence& sequence, Sampled* sampled) {
-    Asked& request = asked[int(sequence.request)];
-    EXPECT_FALSE(request.ends.count(sequence.choice)) << "told after the end";
-    if (sampled) request.answers[sequence.choice].push_back(sampled->token);
-    if (sequence.finish != Finish::none) request.ends[sequence.choice] = sequence.finish;
+  void run(int requests, Covered& covered) {
+    int stuck = 0;
+    for (int id = 0; id < requests || !scheduler_.idle() || under_way_;) {
+      if (id < requests && below(4) == 0) ask(id++);
+      if (id > 0 && below(40) == 0) {
+        const int victim = below(id);
+        asked_[victim].cancelled = true;
+        scheduler_.cancel(uint64_t(victim), tell_);
+      }
+      Step step = scheduler_.plan();
+      scheduler_.check();
+      stuck = step.empty() && !under_way_ && !scheduler_.idle() ? stuck + 1 : 0;
+      ASSERT_LT(stuck, 2) << "nothing runs, yet somebody waits";
+      std::unique_ptr<Flight> launched;
+      if (!step.empty()) {
+        std::vector<Sampled> results = device_.run(step);
+        launched.reset(new Flight{std::move(step), std::move(results)});
+      }
+      if (under_way_) settle(covered);
+      under_way_ = std::move(launched);
+      if (!late_ && under_way_) settle(covered);
+    }
+    compare(covered);
+    for (const Pool pool : {Pool::full, Pool::sliding}) EXPECT_EQ(scheduler_.pool(pool).held(), 0);
+    covered.preemptions += scheduler_.counts().preemptions;
+    covered.hits += scheduler_.counts().prefix_hits;
+  }
+
+ private:
+  struct Flight {
+    Step step;
+    std::vector<Sampled> results;
   };
-  const auto ask = [&](int id) {
+  struct Asked {
+    std::vector<int> prompt;
+    int max_tokens = 0;
+    int choices = 1;
+    bool cancelled = false;
+    std::map<int, std::vector<int>> answers;  // by choice
+    std::map<int, Finish> ends;
+  };
+  static constexpr int kStop = 3;
+
+  int below(int n) { return int(random_bits(seed_, draws_++) % uint64_t(n)); }
+
+  void ask(int id) {
     Request request;
     // Some of one text, then tokens of its own: prompts share beginnings of all lengths.
     const int shared = below(2) * below(600), own = 1 + below(200);
     for (int i = 0; i < shared; ++i) request.prompt.push_back(i % testing::kFakeVocab);
     for (int i = 0; i < own; ++i) request.prompt.push_back(below(testing::kFakeVocab));
-    if (int(request.prompt.size()) >= context) request.prompt.resize(size_t(context) - 1);
+    if (int(request.prompt.size()) >= context_) request.prompt.resize(size_t(context_) - 1);
     request.max_tokens = 1 + below(100);
     request.choices = 1 + below(3) * below(2);
     request.priority = below(2);
-    request.stop_tokens = {kRandomStop};
-    std::unique_ptr<Sequence> first;
-    for (int choice = 0; choice < request.choices; ++choice) {
-      auto sequence = make_sequence(request, uint64_t(id), choice, 0, context);
-      if (choice == 0)
-        first = std::move(sequence);
-      else
-        first->siblings.push_back(std::move(sequence));
-    }
-    asked[id] = {.prompt = request.prompt,
-                 .max_tokens = first->max_length - first->prompt,
-                 .choices = request.choices,
-                 .answers = {},
-                 .ends = {}};
-    scheduler.add(std::move(first));
-  };
+    request.stop_tokens = {kStop};
+    auto first = make_sequence(request, uint64_t(id), 0, 0, context_);
+    for (int choice = 1; choice < request.choices; ++choice)
+      first->siblings.push_back(make_sequence(request, uint64_t(id), choice, 0, context_));
+    Asked& asked = asked_[id];
+    asked.prompt = request.prompt;
+    asked.max_tokens = first->max_length - first->prompt;
+    asked.choices = request.choices;
+    scheduler_.add(std::move(first));
+  }
 
-  struct Flight {
-    Step step;
-    std::vector<Sampled> results;
-  };
-  std::unique_ptr<Flight> under_way;
-  const auto settle = [&] {
-    for (const Slice& slice : under_way->step)
+  void settle(Covered& covered) {
+    for (const Slice& slice : under_way_->step)
       covered.late_drops += slice.samples && slice.epoch != slice.sequence->epoch;
-    scheduler.settle(under_way->step, under_way->results, tell);
-    scheduler.check();
-    under_way.reset();
-  };
-  int turns = 0, idle_turns = 0;
-  for (int id = 0; id < 25 || !scheduler.idle() || under_way; ++turns) {
-    ASSERT_LT(turns, 50000) << "it does not come to an end";
-    if (id < 25 && below(4) == 0) ask(id++);
-    if (id > 0 && below(40) == 0) {
-      const int victim = below(id);
-      scheduler.cancel(uint64_t(victim), tell);
-      asked[victim].cancelled = true;
-    }
-    Step step = scheduler.plan();
-    scheduler.check();
-    const bool planned = !step.empty();
-    ASSERT_LT(idle_turns = planned || under_way || scheduler.idle() ? 0 : idle_turns + 1, 2)
-        << "nothing runs, yet somebody waits";
-    std::unique_ptr<Flight> launched;
-    if (planned) {
-      std::vector<Sampled> results = device.run(step);
-      launched.reset(new Flight{std::move(step), std::move(results)});
-    }
-    if (under_way) settle();
-    under_way = std::move(launched);
-    if (!late && under_way) settle();
+    scheduler_.settle(under_way_->step, under_way_->results, tell_);
+    scheduler_.check();
+    under_way_.reset();
   }
 
-  for (const auto& [id, request] : asked) {
-    std::vector<int> whole = testing::fake_answer(request.prompt, request.max_tokens);
-    const auto stop = std::find(whole.begin(), whole.end(), kRandomStop);
-    const Finish end = stop == whole.end() ? Finish::length : Finish::stop;
-    if (end == Finish::stop) whole.erase(stop + 1, whole.end());
-    ASSERT_EQ(int(request.ends.size()), request.choices);
-    for (const auto& [choice, finish] : request.ends) {
-      SCOPED_TRACE(strf("seed %d, request %d, choice %d", int(seed), id, choice));
-      const auto found = request.answers.find(choice);
-      const std::vector<int> got =
-          found == request.answers.end() ? std::vector<int>() : found->second;
-      std::vector<int> want = whole;
-      if (finish == Finish::cancelled) {
-        EXPECT_TRUE(request.cancelled);
-        want.resize(std::min(want.size(), got.size()));
-      } else {
-        EXPECT_EQ(finish, end);
+  void compare(Covered& covered) const {
+    for (const auto& [id, asked] : asked_) {
+      std::vector<int> whole = testing::fake_answer(asked.prompt, asked.max_tokens);
+      const auto stop = std::find(whole.begin(), whole.end(), kStop);
+      const Finish end = stop == whole.end() ? Finish::length : Finish::stop;
+      if (end == Finish::stop) whole.erase(stop + 1, whole.end());
+      ASSERT_EQ(int(asked.ends.size()), asked.choices);
+      for (const auto& [choice, finish] : asked.ends) {
+        SCOPED_TRACE(strf("seed %d, request %d, choice %d", int(seed_), id, choice));
+        const auto found = asked.answers.find(choice);
+        const auto got = found == asked.answers.end() ? std::vector<int>() : found->second;
+        std::vector<int> want = whole;
+        if (finish == Finish::cancelled) {
+          EXPECT_TRUE(asked.cancelled);
+          want.resize(std::min(want.size(), got.size()));
+        } else {
+          EXPECT_EQ(finish, end);
+        }
+        EXPECT_EQ(got, want);
+        covered.cancels += finish == Finish::cancelled;
+        covered.stops += finish == Finish::stop;
       }
-      EXPECT_EQ(got, want);
-      covered.cancels += finish == Finish::cancelled;
-      covered.stops += finish == Finish::stop;
     }
   }
-  for (const Pool pool : {Pool::full, Pool::sliding}) EXPECT_EQ(scheduler.pool(pool).held(), 0);
-  covered.preemptions += scheduler.counts().preemptions;
-  covered.hits += scheduler.counts().prefix_hits;
-}
+
+  uint64_t seed_, draws_ = 0;
+  int full_, sliding_, context_;
+  bool late_;  // each step is settled when the next has been launched
+  Scheduler scheduler_;
+  FakeDevice device_;
+  std::unique_ptr<Flight> under_way_;
+  std::map<int, Asked> asked_;
+  Scheduler::Tell tell_ = [this](const Sequence& sequence, Sampled* sampled) {
+    Asked& asked = asked_[int(sequence.request)];
+    EXPECT_FALSE(asked.ends.count(sequence.choice)) << "told after the end";
+    if (sampled) asked.answers[sequence.choice].push_back(sampled->token);
+    if (sequence.finish != Finish::none) asked.ends[sequence.choice] = sequence.finish;
+  };
+};
 
 TEST(Scheduler, any_schedule_gives_the_tokens_of_one_request_alone) {
   Covered covered;
-  for (uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) random_schedule(seed, covered);
+  for (uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) RandomSchedule(seed).run(25, covered);
   EXPECT_GT(covered.preemptions, 100);
   EXPECT_GT(covered.hits, 10000);
   EXPECT_GT(covered.cancels, 30);
