@@ -165,7 +165,7 @@ TEST_F(Prefix, a_hit_makes_its_own_island_young) {
   drop(compute(text(10000, 20)));
   EXPECT_EQ(hit(text(0, 21)), 20 * kPageSize);
   EXPECT_EQ(pools[1].cached(), 9);
-  for (int i = 0; i < 5; ++i) cache.evict(Pool::sliding);
+  for (int i = 0; i < 6; ++i) cache.evict(Pool::sliding);
   EXPECT_EQ(hit(text(0, 10)), 0);  // the island on its way there was not used
   EXPECT_EQ(hit(text(10000, 21)), 0);
   EXPECT_EQ(hit(text(0, 21)), 20 * kPageSize);

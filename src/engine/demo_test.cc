@@ -1,0 +1,120 @@
+// The demo model through scheduler, pages and runner: whatever the schedule, each prompt gets the tokens
+// that another implementation's float32 forward pass gives it (tests/golden/demo.safetensors).
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "device/arena.h"
+#include "engine/runner.h"
+#include "tensor/safetensors.h"
+
+namespace rose {
+namespace {
+
+struct Golden {
+  std::vector<int> prompt, answer;
+};
+
+// Texts end with an answer that the model also gives by itself: the tokens at the end that are each the
+// arg max after those before. The text up to there is the prompt.
+std::vector<Golden> read_goldens() {
+  std::vector<Golden> goldens;
+  const auto file = Safetensors::open(ROSE_SOURCE_DIR "/tests/golden/demo.safetensors");
+  EXPECT_TRUE(file) << file.error().message;
+  const auto read = [&](const std::string& name) {
+    const auto bytes = file->bytes(file->entries().at(name));
+    std::vector<int32_t> values(bytes.size() / sizeof(int32_t));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  };
+  for (int i = 0; i < 8; ++i) {
+    const std::vector<int32_t> ids = read(strf("ids%d", i)), best = read(strf("argmax%d", i));
+    size_t prompt = ids.size();
+    while (prompt > 1 && best[prompt - 2] == ids[prompt - 1]) --prompt;
+    const auto middle = ids.begin() + std::ptrdiff_t(prompt);
+    goldens.push_back({{ids.begin(), middle}, {middle, ids.end()}});
+  }
+  return goldens;
+}
+
+struct Schedule {
+  const char* name;
+  SchedulerLimits limits;
+  std::vector<int> goldens;
+  int choices = 1;
+  int rounds = 1;  // the same prompts again, to find them cached
+};
+
+// Runs all at once, as far as the limits allow, and compares.
+SchedulerCounts run(const LoadedModel& model, Stream& stream, const std::vector<Golden>& goldens,
+                    const Schedule& schedule) {
+  SCOPED_TRACE(strf("%s, %s, %s", model.ops->name, model.recipe->name, schedule.name));
+  auto runner = Runner::make(model, stream, model.model->config().vocab, schedule.limits.pages);
+  EXPECT_TRUE(runner) << runner.error().message;
+  Scheduler scheduler(schedule.limits);
+  std::map<std::pair<uint64_t, int>, std::vector<int>> answers;
+  const Scheduler::Tell tell = [&](const Sequence& sequence, Sampled* sampled) {
+    if (sampled) answers[{sequence.request, sequence.choice}].push_back(sampled->token);
+  };
+  for (int round = 0; round < schedule.rounds; ++round) {
+    answers.clear();
+    for (const int id : schedule.goldens) {
+      const Golden& golden = goldens[size_t(id)];
+      Request request;
+      request.prompt = golden.prompt;
+      request.max_tokens = int(golden.answer.size());
+      request.sampling.temperature = 0;
+      const int context = int(golden.prompt.size() + golden.answer.size());
+      auto first = make_sequence(request, uint64_t(id), 0, 0, context);
+      for (int choice = 1; choice < schedule.choices; ++choice)
+        first->siblings.push_back(make_sequence(request, uint64_t(id), choice, 0, context));
+      scheduler.add(std::move(first));
+    }
+    while (!scheduler.idle()) {
+      const auto flight = runner->launch(scheduler.plan());
+      runner->land(*flight);
+      scheduler.settle(flight->step, flight->results, tell);
+      scheduler.check();
+    }
+    for (const int id : schedule.goldens)
+      for (int choice = 0; choice < schedule.choices; ++choice)
+        EXPECT_EQ((answers[{uint64_t(id), choice}]), goldens[size_t(id)].answer)
+            << "prompt " << id << ", choice " << choice << ", round " << round;
+  }
+  return scheduler.counts();
+}
+
+TEST(DemoModel, any_schedule_gives_the_golden_answers) {
+  const std::vector<Golden> goldens = read_goldens();
+  for (const Golden& golden : goldens) ASSERT_GE(golden.answer.size(), 12u);
+
+  ThreadPool threads(2);
+  Arena scratch(host_device());
+  Stream stream{.device = &host_device(), .threads = &threads, .scratch = &scratch};
+  const auto model = load_model({.model = ROSE_SOURCE_DIR "/models/demo"}, **find_recipe("bf16"),
+                                stream, **find_ops("auto"));
+  ASSERT_TRUE(model) << model.error().message;
+  const int window = model->model->config().window;
+
+  const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7}, some = {0, 1, 2, 3, 4, 5};
+  const auto limits = [&](int tokens, int seqs, int full, int sliding) {
+    return SchedulerLimits{
+        .tokens_per_step = tokens, .seqs = seqs, .window = window, .pages = {full, sliding}};
+  };
+  const auto counts = [&](const Schedule& schedule) {
+    return run(*model, stream, goldens, schedule);
+  };
+  counts({"one at a time", limits(4096, 1, 40, 80), all});
+  counts({"all at once", limits(4096, 8, 128, 128), all});
+  counts({"chunks of 37", limits(37, 8, 64, 32), some});
+  const SchedulerCounts few = counts({"few pages", limits(150, 8, 14, 7), some});
+  EXPECT_GT(few.preemptions, 0);
+  const SchedulerCounts again = counts({"again", limits(300, 8, 64, 64), some, 1, 2});
+  EXPECT_GT(again.prefix_hits, again.prefix_queries / 3);
+  const SchedulerCounts choices = counts({"choices", limits(300, 8, 64, 64), some, 3});
+  EXPECT_GT(choices.prefix_hits, choices.prefix_queries / 2);
+}
+
+}  // namespace
+}  // namespace rose
