@@ -25,7 +25,10 @@ void Scheduler::add(std::unique_ptr<Sequence> sequence) {
                  window_pages(limits_.window) <= pools_[int(Pool::sliding)].size(),
              "scheduler: a sequence of %d tokens can never fit", sequence->max_length);
   sequence->arrival = arrivals_++;
-  for (auto& sibling : sequence->siblings) sibling->arrival = arrivals_++;
+  for (auto& sibling : sequence->siblings) {
+    sibling->arrival = arrivals_++;
+    sibling->tokens = {};  // one copy of the prompt is enough while it waits
+  }
   enqueue(std::move(sequence));
 }
 
@@ -176,7 +179,10 @@ void Scheduler::give_way() {
 }
 
 void Scheduler::free_siblings(Sequence& sequence) {
-  for (auto& sibling : sequence.siblings) enqueue(std::move(sibling));
+  for (auto& sibling : sequence.siblings) {
+    sibling->tokens.assign(sequence.tokens.begin(), sequence.tokens.begin() + sequence.prompt);
+    enqueue(std::move(sibling));
+  }
   sequence.siblings.clear();
 }
 
