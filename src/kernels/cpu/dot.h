@@ -342,6 +342,7 @@ void dot_mxfp4_q8(const Dot& all) {
                      s % kPerGroup * S::kLanes * 4;
       strips[s] = {out, packed.scales};
       for (int pair = 0; pair < blocks * 4; ++pair) {
+        prefetch<64>(packed.values + pair * int64_t(64));
         typename S::I first, second;
         Mxfp4::pair<S>(packed.values + pair * int64_t(64), first, second);
         S::istore(out + pair * int64_t(128), first);
