@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/rng.h"
+#include "engine/decode_graphs.h"
 #include "kernels/sample/sample.h"
 #include "model/cost.h"
 
@@ -39,47 +40,45 @@ Result<BenchCache> make_cache(Runtime& runtime, int seqs, int tokens) {
   return cache;
 }
 
-// Runs one step: sequence s feeds `count` tokens from `position` on; every sequence samples.
-void run_step(Runtime& runtime, const BenchCache& cache, int seqs, int count, int position,
-              uint64_t key) {
+// One step: sequence s feeds `count` tokens from `position` on; every sequence samples.
+HostBatch make_step(const Runtime& runtime, const BenchCache& cache, int seqs, int count,
+                    int position, uint64_t key) {
+  HostBatch batch;
+  batch.width = cache.width;
+  batch.first = {0};
+  for (int s = 0; s < seqs; ++s) {
+    for (int i = 0; i < count; ++i) {
+      const uint64_t bits = random_bits(key, batch.token_ids.size());
+      batch.token_ids.push_back(int32_t(bits % uint64_t(runtime.config().vocab)));
+      batch.positions.push_back(position + i);
+      batch.sequence.push_back(s);
+    }
+    batch.first.push_back(int32_t(batch.token_ids.size()));
+    batch.sampled.push_back(int32_t(batch.token_ids.size()) - 1);
+  }
+  for (int pool = 0; pool < kPools; ++pool) batch.pages[pool] = cache.tables[pool];
+  return batch;
+}
+
+// Runs it as the engine does: a decoding step from a graph, where the device has them.
+void run_step(Runtime& runtime, DecodeGraphs& graphs, const BenchCache& cache,
+              const HostBatch& step) {
   Stream& stream = runtime.stream;
   const Ops& ops = *runtime.loaded.ops;
   stream.scratch->reset();
-
-  const int tokens = seqs * count;
-  std::vector<int> ids, positions, sequence, first = {0}, sampled;
-  for (int s = 0; s < seqs; ++s) {
-    for (int i = 0; i < count; ++i) {
-      ids.push_back(int(random_bits(key, ids.size()) % uint64_t(runtime.config().vocab)));
-      positions.push_back(position + i);
-      sequence.push_back(s);
-    }
-    first.push_back(int(ids.size()));
-    sampled.push_back(int(ids.size()) - 1);
+  Tensor logits;
+  if (graphs.takes(step)) {
+    logits = graphs.forward(step);
+  } else {
+    const Batch batch = upload(stream, step);
+    Pass pass = {.ops = ops,
+                 .stream = stream,
+                 .kv = cache.kv,
+                 .batch = batch,
+                 .activations = runtime.loaded.recipe->activations};
+    logits = runtime.loaded.model->forward(pass);
   }
-  const auto upload = [&](const std::vector<int>& values, std::initializer_list<int64_t> dims) {
-    const Tensor tensor = stream.scratch->take(DType::i32, dims);
-    stream.device->upload(stream, tensor.data, values.data(), tensor.bytes());
-    return tensor;
-  };
-  Batch batch;
-  batch.tokens = tokens;
-  batch.seqs = seqs;
-  batch.token_ids = upload(ids, {tokens});
-  batch.positions = upload(positions, {tokens});
-  batch.sequence = upload(sequence, {tokens});
-  batch.first = upload(first, {seqs + 1});
-  for (int pool = 0; pool < kPools; ++pool)
-    batch.pages[pool] = upload(cache.tables[pool], {seqs, cache.width});
-  batch.sampled = upload(sampled, {seqs});
-
-  Pass pass = {.ops = ops,
-               .stream = stream,
-               .kv = cache.kv,
-               .batch = batch,
-               .activations = runtime.loaded.recipe->activations};
-  const Tensor logits = runtime.loaded.model->forward(pass);
-  const std::vector<SampleRow> rows(size_t(seqs), SampleRow{.temperature = 0});
+  const std::vector<SampleRow> rows(step.sampled.size(), SampleRow{.temperature = 0});
   std::vector<Sampled> results(rows.size());
   ops.sample(stream,
              {.logits = logits, .vocab = runtime.config().vocab, .rows = rows, .results = results});
@@ -120,9 +119,11 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
     times.cost.bytes += cost.bytes;
     times.cost.flops += cost.flops;
   }
+  DecodeGraphs graphs(runtime.loaded, cache.kv, runtime.stream);
   times.seconds = time_repeats(warmup, repeats, [&](uint64_t key) {
     for (int at = 0; at < tokens; at += chunk)
-      run_step(runtime, cache, 1, std::min(chunk, tokens - at), at, key);
+      run_step(runtime, graphs, cache,
+               make_step(runtime, cache, 1, std::min(chunk, tokens - at), at, key));
   });
   return times;
 }
@@ -132,8 +133,10 @@ Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warm
   StepTimes times;
   times.cost = step_cost(runtime.config(), *runtime.loaded.recipe, *runtime.loaded.ops,
                          {.tokens = batch, .sampled = batch, .context = context, .seqs = batch});
-  times.seconds = time_repeats(
-      warmup, repeats, [&](uint64_t key) { run_step(runtime, cache, batch, 1, context - 1, key); });
+  DecodeGraphs graphs(runtime.loaded, cache.kv, runtime.stream);
+  times.seconds = time_repeats(warmup, repeats, [&](uint64_t key) {
+    run_step(runtime, graphs, cache, make_step(runtime, cache, batch, 1, context - 1, key));
+  });
   return times;
 }
 

@@ -16,6 +16,15 @@ class Arena {
   // Valid until reset(); not cleared.
   Tensor take(DType dtype, std::initializer_list<int64_t> dims);
   void reset();
+
+  // What was taken since the mark is given back: for memory that only an op itself needs.
+  struct Mark {
+    size_t block;
+    int64_t used;
+  };
+  Mark mark() const { return {block_, used_}; }
+  void rewind(const Mark& mark) { block_ = mark.block, used_ = mark.used; }
+
   int64_t bytes() const;  // held, used or not
 
  private:

@@ -8,6 +8,7 @@
 namespace rose {
 
 struct Stream;
+struct Graph;  // a recorded order of work, replayed at once
 
 struct Device {
   const char* name;                  // "cpu", "cuda:0"
@@ -18,6 +19,16 @@ struct Device {
   void (*zero)(Stream&, void* device, int64_t bytes);
   void (*synchronize)(Stream&);
   int64_t (*free_bytes)();  // that allocate could still give without harm to others
+
+  // What follows is null where the device is the host itself.
+  void* (*allocate_pinned)(
+      int64_t bytes);  // host memory that copies read and write in the background
+  void (*release_pinned)(void* memory);
+  // What is launched between begin and end is recorded, not run. Addresses are recorded as they are.
+  void (*begin_graph)(Stream&);
+  Graph* (*end_graph)(Stream&);
+  void (*run_graph)(Stream&, Graph*);
+  void (*release_graph)(Graph*);
 };
 
 const Device& host_device();

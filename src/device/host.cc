@@ -74,6 +74,12 @@ const Device& host_device() {
       .zero = zero,
       .synchronize = [](Stream&) {},
       .free_bytes = free_bytes,
+      .allocate_pinned = nullptr,
+      .release_pinned = nullptr,
+      .begin_graph = nullptr,
+      .end_graph = nullptr,
+      .run_graph = nullptr,
+      .release_graph = nullptr,
   };
   return kHost;
 }

@@ -36,26 +36,53 @@ HostBatch make_batch(const Step& step) {
   return batch;
 }
 
-Batch upload(Stream& stream, const HostBatch& host) {
-  const auto send = [&](const std::vector<int32_t>& values, std::initializer_list<int64_t> dims) {
-    const Tensor tensor = stream.scratch->take(DType::i32, dims);
-    ROSE_CHECK(tensor.bytes() == int64_t(values.size() * sizeof(int32_t)),
-               "batch: %zu values for %s", values.size(), show(tensor).c_str());
-    stream.device->upload(stream, tensor.data, values.data(), tensor.bytes());
-    return tensor;
-  };
+namespace {
+
+// Every array of a step, one after another: they travel as one piece.
+template <class Visit>
+void each_array(const HostBatch& host, Batch& batch, const Visit& visit) {
   const int64_t tokens = int64_t(host.token_ids.size()), seqs = int64_t(host.first.size()) - 1;
-  Batch batch;
-  batch.tokens = int(tokens);
-  batch.seqs = int(seqs);
-  batch.token_ids = send(host.token_ids, {tokens});
-  batch.positions = send(host.positions, {tokens});
-  batch.sequence = send(host.sequence, {tokens});
-  batch.first = send(host.first, {seqs + 1});
+  visit(host.token_ids, batch.token_ids, {tokens});
+  visit(host.positions, batch.positions, {tokens});
+  visit(host.sequence, batch.sequence, {tokens});
+  visit(host.first, batch.first, {seqs + 1});
   for (const Pool pool : {Pool::full, Pool::sliding})
-    batch.pages[int(pool)] = send(host.pages[int(pool)], {seqs, host.width});
-  batch.sampled = send(host.sampled, {int64_t(host.sampled.size())});
+    visit(host.pages[int(pool)], batch.pages[int(pool)], {seqs, host.width});
+  visit(host.sampled, batch.sampled, {int64_t(host.sampled.size())});
+}
+
+using Dims = std::initializer_list<int64_t>;
+
+}  // namespace
+
+Batch upload(Stream& stream, const HostBatch& host) {
+  int64_t count = 0;
+  Batch batch;
+  batch.tokens = int(host.token_ids.size());
+  batch.seqs = int(host.first.size()) - 1;
+  each_array(host, batch,
+             [&](const auto& values, Tensor&, Dims) { count += int64_t(values.size()); });
+  int32_t* at = stream.scratch->take(DType::i32, {count}).as<int32_t>();
+  each_array(host, batch, [&](const auto& values, Tensor& tensor, Dims dims) {
+    tensor = Tensor(at, DType::i32, dims);
+    ROSE_CHECK(tensor.elements() == int64_t(values.size()), "batch: %zu values for %s",
+               values.size(), show(tensor).c_str());
+    at += values.size();
+  });
+  upload(stream, host, batch);
   return batch;
+}
+
+void upload(Stream& stream, const HostBatch& host, const Batch& to) {
+  std::vector<int32_t> all;
+  Batch unused = to;
+  each_array(host, unused, [&](const auto& values, Tensor& tensor, Dims) {
+    ROSE_CHECK(tensor.elements() == int64_t(values.size()), "batch: %zu values for %s",
+               values.size(), show(tensor).c_str());
+    all.insert(all.end(), values.begin(), values.end());
+  });
+  stream.device->upload(stream, to.token_ids.data, all.data(),
+                        int64_t(all.size() * sizeof(int32_t)));
 }
 
 }  // namespace rose

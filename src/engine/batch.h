@@ -20,4 +20,7 @@ HostBatch make_batch(const Step& step);
 // The same on the stream's device, in its scratch memory.
 Batch upload(Stream& stream, const HostBatch& host);
 
+// Another step of the same sizes, into the memory of one that was uploaded before.
+void upload(Stream& stream, const HostBatch& host, const Batch& to);
+
 }  // namespace rose

@@ -22,15 +22,7 @@ std::unique_ptr<Flight> Runner::launch(Step step) {
   flight->results.resize(flight->rows.size());
 
   stream_->scratch->reset();
-  const Batch batch = upload(*stream_, make_batch(flight->step));
-  Pass pass = {
-      .ops = *model_->ops,
-      .stream = *stream_,
-      .kv = kv_,
-      .batch = batch,
-      .activations = model_->recipe->activations,
-  };
-  const Tensor logits = model_->model->forward(pass);
+  const Tensor logits = forward(make_batch(flight->step));
   if (!flight->rows.empty())
     model_->ops->sample(*stream_, {
                                       .logits = logits,
@@ -39,6 +31,19 @@ std::unique_ptr<Flight> Runner::launch(Step step) {
                                       .results = flight->results,
                                   });
   return flight;
+}
+
+Tensor Runner::forward(const HostBatch& host) {
+  if (graphs_->takes(host)) return graphs_->forward(host);
+  const Batch batch = upload(*stream_, host);
+  Pass pass = {
+      .ops = *model_->ops,
+      .stream = *stream_,
+      .kv = *kv_,
+      .batch = batch,
+      .activations = model_->recipe->activations,
+  };
+  return model_->model->forward(pass);
 }
 
 void Runner::land(Flight&) { stream_->device->synchronize(*stream_); }

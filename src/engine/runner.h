@@ -1,5 +1,8 @@
 // Runs steps on a device: forward pass and sampling. Owns the memory of keys and values.
 #pragma once
+#include <memory>
+
+#include "engine/decode_graphs.h"
 #include "engine/scheduler.h"
 #include "layers/pass.h"
 #include "model/loader.h"
@@ -24,16 +27,23 @@ class Runner {
   std::unique_ptr<Flight> launch(Step step);
   void land(Flight& flight);  // waits for it
 
-  const KvCache& kv() const { return kv_; }
+  const KvCache& kv() const { return *kv_; }
 
  private:
   Runner(const LoadedModel& model, Stream& stream, int vocab, KvCache kv)
-      : model_(&model), stream_(&stream), vocab_(vocab), kv_(std::move(kv)) {}
+      : model_(&model),
+        stream_(&stream),
+        vocab_(vocab),
+        kv_(std::make_unique<KvCache>(std::move(kv))),
+        graphs_(std::make_unique<DecodeGraphs>(model, *kv_, stream)) {}
+
+  Tensor forward(const HostBatch& batch);
 
   const LoadedModel* model_;
   Stream* stream_;
   int vocab_;
-  KvCache kv_;
+  std::unique_ptr<KvCache> kv_;  // the graphs point to it
+  std::unique_ptr<DecodeGraphs> graphs_;
 };
 
 }  // namespace rose

@@ -3,12 +3,18 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/ref.h"
 
+#if ROSE_CUDA
+#include "device/cuda.h"
+#include "kernels/cuda.h"
+#endif
+
 namespace rose {
 
 const Ops& reference_ops() {
   static const Ops kReference = {
       .name = "ref",
       .device = &host_device(),
+      .keeps = [](Format) { return true; },
       .weight_bytes = ref::weight_bytes,
       .pack = ref::pack,
       .embed = ref::embed,
@@ -26,6 +32,31 @@ const Ops& reference_ops() {
 
 namespace {
 
+#if ROSE_CUDA
+const Ops* cuda_ops() {
+  if (cuda_devices() == 0) return nullptr;
+  static const Ops kCuda = {
+      .name = "cuda sm_90a",
+      .device = &cuda_device(0),
+      .keeps = cuda::keeps,
+      .weight_bytes = cuda::weight_bytes,
+      .pack = cuda::pack,
+      .embed = cuda::embed,
+      .rms_norm = cuda::rms_norm,
+      .matmul = cuda::matmul,
+      .rope_store = cuda::rope_store,
+      .attend = cuda::attend,
+      .route = cuda::route,
+      .experts = cuda::experts,
+      .gather = cuda::gather,
+      .sample = cuda::sample,
+  };
+  return &kCuda;
+}
+#else
+const Ops* cuda_ops() { return nullptr; }
+#endif
+
 // A backend by the name of its device. Several may share a device; the last that runs is the fastest.
 struct Backend {
   const char* device;
@@ -36,6 +67,7 @@ constexpr Backend kBackends[] = {
     {"ref", [] { return &reference_ops(); }},
     {"cpu", cpu::avx2_ops},
     {"cpu", cpu::avx512_ops},
+    {"cuda", cuda_ops},
 };
 
 }  // namespace

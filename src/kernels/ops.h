@@ -25,6 +25,7 @@ struct Ops {
   const char* name;  // "ref", "cpu avx512-vnni", "cpu avx2", …
   const Device* device;
 
+  bool (*keeps)(Format format) = nullptr;  // see below
   int64_t (*weight_bytes)(Format format, int experts, int rows, int columns);
   void (*pack)(Stream&, const Pack&);
 
@@ -38,6 +39,13 @@ struct Ops {
   void (*gather)(Stream&, const Gather&);
   void (*sample)(Stream&, const Sample&);
 };
+
+// Whether the backend has kernels for matrices of this format; a table without a function has them for
+// those that a CPU is quick with.
+inline bool keeps(const Ops& ops, Format format) {
+  if (ops.keeps) return ops.keeps(format);
+  return format != Format::fp8 && format != Format::mxfp4_fp8;
+}
 
 const Ops& reference_ops();  // plain loops: slow, small, and the oracle of every test
 

@@ -6,10 +6,12 @@
 namespace rose {
 
 enum class Format : uint8_t {
-  bf16,      // as published
-  q8,        // int8, one bf16 scale for 32 values along the input axis; meets int8 activations
-  mxfp4,     // E2M1 in blocks of 32 with an E8M0 scale (tensor/mxfp4.h), as published
-  mxfp4_q8,  // the same numbers, met by int8 activations
+  bf16,       // as published
+  q8,         // int8, one bf16 scale for 32 values along the input axis; meets int8 activations
+  mxfp4,      // E2M1 in blocks of 32 with an E8M0 scale (tensor/mxfp4.h), as published
+  mxfp4_q8,   // the same numbers, met by int8 activations
+  fp8,        // E4M3, one f32 scale a row (tensor/fp8.h); may meet E4M3 activations
+  mxfp4_fp8,  // the numbers of mxfp4; may meet E4M3 activations
 };
 const char* name_of(Format format);
 

@@ -5,8 +5,8 @@
 //   y       = round(sum p_j v_j)
 //
 // The sink is one more logit in the softmax, not scaled, with no value behind it. Everything between
-// the loads and the last rounding is f32 (the reference: f64). Query head h reads
-// kv head h / (heads / kv_heads).
+// the loads and the last rounding is f32 (the reference: f64); only the weights p may be rounded to bf16
+// where they meet values in bf16. Query head h reads kv head h / (heads / kv_heads).
 #pragma once
 #include "device/device.h"
 #include "kernels/batch.h"

@@ -48,6 +48,8 @@ struct GroupLayout {
         scale_bytes = kGroup;
         value_bytes = kGroupBlock / 2;
         break;
+      case Format::fp8:
+      case Format::mxfp4_fp8: return;  // not of this backend
     }
     values_at = (blocks * scale_bytes + 63) / 64 * 64;
     group_bytes = values_at + blocks * value_bytes;

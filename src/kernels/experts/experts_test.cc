@@ -9,7 +9,8 @@ namespace {
 
 using namespace testing;
 
-constexpr Format kFormats[] = {Format::bf16, Format::q8, Format::mxfp4, Format::mxfp4_q8};
+constexpr Format kFormats[] = {Format::bf16, Format::q8, Format::mxfp4, Format::mxfp4_q8,
+                               Format::mxfp4_fp8};
 
 // Gate and up through the bias of one expert with no weights; the second matrix passes 32 values on.
 Values gated(const Ops& ops, const std::vector<float>& gate_up, float limit) {
@@ -140,11 +141,22 @@ TEST(Experts, backends_agree_with_the_reference) {
           for (size_t i = 0; i < loose.at.size(); ++i) loose.at[i] += limits.at[i] / 127;
         }
 
+        // x and `a` may be rounded to E4M3: each by up to 2^-4, together by far less.
+        const bool e4m3 = format == Format::mxfp4_fp8 && type == DType::bf16;
+
         for (const Ops* ops : backends()) {
+          if (!keeps(*ops, format)) continue;
           SCOPED_TRACE(strf("%s %s %s %d tokens, %d of %d experts of [%d, %d]", ops->name,
                             name_of(format), name_of(type), p.tokens, p.top_k, p.experts, p.ffn,
                             p.hidden));
           const Values got = summed(*ops, p, format, type, Of::result);
+          if (e4m3) {
+            EXPECT_TRUE(close(got, want, scaled(sums, exact + 1.1 * 3.3 * 0x1p-4)));
+            if (!want.at.empty()) {
+              EXPECT_LE(relative_error(got, want), 0.08);
+            }
+            continue;
+          }
           EXPECT_TRUE(close(got, want, edges ? loose : tight, Tolerance::rounding(type)));
           EXPECT_LE(apart(got, want, tight, Tolerance::rounding(type)),
                     int64_t(want.at.size()) / 4);
@@ -155,6 +167,7 @@ TEST(Experts, backends_agree_with_the_reference) {
 TEST(Experts, a_token_does_not_depend_on_its_neighbours) {
   for (const Ops* ops : available_ops())
     for (const Format format : kFormats) {
+      if (!keeps(*ops, format)) continue;
       SCOPED_TRACE(strf("%s %s", ops->name, name_of(format)));
       Rig rig(*ops);
       const int tokens = 37, experts = 6, hidden = 64, ffn = 96, top_k = 2;

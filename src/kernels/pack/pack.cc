@@ -1,14 +1,17 @@
 // The reference's layout of a weight, from both sides: written by pack, read by read_rows.
 //
 //   | values  [experts, rows, columns], as in RawWeight | scales, one a block |
-//   bf16: bf16, no scales    q8: int8, f32    mxfp4, mxfp4_q8: codes, two a byte, and E8M0 bytes
+//   bf16: bf16, no scales    q8: int8, f32    mxfp4, mxfp4_q8, mxfp4_fp8: codes, two a byte, and E8M0 bytes
+//   fp8: E4M3, f32 (one a row)
 #include "kernels/pack/pack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/ref.h"
 #include "kernels/ref_math.h"
+#include "tensor/fp8.h"
 #include "tensor/mxfp4.h"
 #include "tensor/q8.h"
 
@@ -17,40 +20,47 @@ namespace rose {
 static_assert(kMxBlock == kQ8Block, "an mxfp4 block meets one block of int8 activations");
 
 const char* name_of(Format format) {
-  constexpr const char* kNames[] = {"bf16", "q8", "mxfp4", "mxfp4_q8"};
+  constexpr const char* kNames[] = {"bf16", "q8", "mxfp4", "mxfp4_q8", "fp8", "mxfp4_fp8"};
   return kNames[int(format)];
 }
 
 bool packable(RawWeight::Kind from, Format to) {
-  return from == RawWeight::Kind::mxfp4 || to == Format::bf16 || to == Format::q8;
+  return from == RawWeight::Kind::mxfp4 || to == Format::bf16 || to == Format::q8 ||
+         to == Format::fp8;
 }
 
 namespace ref {
 
 namespace {
 
-bool is_mxfp4(Format format) { return format == Format::mxfp4 || format == Format::mxfp4_q8; }
+bool is_mxfp4(Format format) {
+  return format == Format::mxfp4 || format == Format::mxfp4_q8 || format == Format::mxfp4_fp8;
+}
 bool meets_int8(Format format) { return format == Format::q8 || format == Format::mxfp4_q8; }
 
 void check_columns(const char* op, Format format, int columns) {
-  ROSE_CHECK(format == Format::bf16 || columns % kQ8Block == 0,
+  ROSE_CHECK(format == Format::bf16 || format == Format::fp8 || columns % kQ8Block == 0,
              "%s: %d columns in %s, wanted a multiple of %d", op, columns, name_of(format),
              kQ8Block);
 }
 
 // Where the parts of a packed matrix begin, in rows of all experts together.
 struct Layout {
-  int64_t row_values;  // bytes of a row's values
-  int64_t row_scales;  // bytes of its scales
-  int64_t scales;      // where they begin
+  int64_t row_values = 0;  // bytes of a row's values
+  int64_t row_scales = 0;  // bytes of its scales
+  int64_t scales;          // where they begin
   int64_t bytes;
 
   Layout(Format format, int experts, int rows, int columns) {
-    row_values = format == Format::bf16 ? int64_t(columns) * 2
-                 : format == Format::q8 ? columns
-                                        : columns / 2;
     const int64_t blocks = columns / kQ8Block;
-    row_scales = format == Format::bf16 ? 0 : format == Format::q8 ? blocks * 4 : blocks;
+    switch (format) {
+      case Format::bf16: row_values = int64_t(columns) * 2, row_scales = 0; break;
+      case Format::q8: row_values = columns, row_scales = blocks * 4; break;
+      case Format::fp8: row_values = columns, row_scales = 4; break;
+      case Format::mxfp4:
+      case Format::mxfp4_q8:
+      case Format::mxfp4_fp8: row_values = columns / 2, row_scales = blocks; break;
+    }
     scales = (int64_t(experts) * rows * row_values + 3) / 4 * 4;  // f32 scales are aligned
     bytes = scales + int64_t(experts) * rows * row_scales;
   }
@@ -112,6 +122,16 @@ void pack(Stream& stream, const Pack& op) {
         for (int c = 0; c < to.columns; ++c) out[c] = to_bf16(raw_value(from, expert, row, c));
         continue;
       }
+      if (to.format == Format::fp8) {
+        float most = 0;
+        for (int c = 0; c < to.columns; ++c)
+          most = std::max(most, std::fabs(raw_value(from, expert, row, c)));
+        const float scale = most == 0 ? 1 : most / kLargestE4m3;
+        for (int c = 0; c < to.columns; ++c)
+          values[i * at.row_values + c] = to_e4m3(raw_value(from, expert, row, c) / scale);
+        std::memcpy(scales + i * at.row_scales, &scale, 4);
+        continue;
+      }
       for (int block = 0; block < to.columns / kQ8Block; ++block) {
         float x[kQ8Block];
         int8_t codes[kQ8Block];
@@ -139,6 +159,11 @@ void read_rows(const Weight& weight, int expert, int row, Lanes* w) {
     if (weight.format == Format::bf16) {
       for (int c = 0; c < weight.columns; ++c)
         w[c].at[lane] = to_f32(reinterpret_cast<const bf16*>(values)[c]);
+      continue;
+    }
+    if (weight.format == Format::fp8) {
+      const double scale = *reinterpret_cast<const float*>(scales);
+      for (int c = 0; c < weight.columns; ++c) w[c].at[lane] = scale * e4m3_to_f32(values[c]);
       continue;
     }
     for (int block = 0; block < weight.columns / kQ8Block; ++block) {

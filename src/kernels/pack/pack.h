@@ -1,8 +1,12 @@
 // Turns a matrix of a checkpoint into a backend's own layout, once, while loading.
 //
 //   bf16  -> bf16, q8         as tensor/q8.h says
-//   mxfp4 -> mxfp4, mxfp4_q8  exactly
-//   mxfp4 -> bf16, q8         through its exact values
+//   bf16  -> fp8              scale = max|w| of the row / 448 (1 where that is 0), value = nearest E4M3
+//   mxfp4 -> mxfp4, mxfp4_q8, mxfp4_fp8  exactly
+//   mxfp4 -> bf16, q8, fp8    through its exact values
+//
+// A backend whose products are E4M3 may keep an mxfp4_fp8 block that is 2^-12 of its row's largest or
+// smaller to fewer bits.
 //
 // The matrices of a weight may come one after another: a loader never holds all of them raw.
 #pragma once

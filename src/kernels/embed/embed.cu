@@ -1,0 +1,51 @@
+#include "kernels/embed/embed.h"
+
+#include "device/launch.cuh"
+#include "device/ptx.cuh"
+#include "device/warp.cuh"
+#include "kernels/cuda.h"
+
+namespace rose::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T>
+struct Params {
+  T* y;                        // [tokens, hidden]
+  const int* token_ids;        // [tokens]
+  const __nv_bfloat16* table;  // [vocab, hidden]
+  int hidden;
+};
+
+//   grid   tokens
+template <class T>
+__global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__ Params<T> p) {
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const __nv_bfloat16* row = p.table + int64_t(p.token_ids[blockIdx.x]) * p.hidden;
+  T* y = p.y + int64_t(blockIdx.x) * p.hidden;
+  for (int h = threadIdx.x; h < p.hidden; h += kThreads) y[h] = from_float<T>(to_float(row[h]));
+}
+
+}  // namespace
+
+void embed(Stream& stream, const Embed& op) {
+  Dim tokens("tokens"), hidden("hidden"), vocab("vocab");
+  shape_check("embed", op.token_ids, "token_ids", {&tokens});
+  shape_check("embed", op.table, "table", {&vocab, &hidden});
+  shape_check("embed", op.y, "y", {&tokens, &hidden});
+  if (tokens == 0) return;
+
+  with_type_of(op.y, "embed", [&]<class T>(T) {
+    launch<embed_kernel<T>>("embed", {.blocks = dim3(unsigned(tokens)), .threads = kThreads},
+                            stream,
+                            Params<T>{.y = elements<T>(op.y),
+                                      .token_ids = op.token_ids.as<int>(),
+                                      .table = elements<__nv_bfloat16>(op.table),
+                                      .hidden = int(hidden)});
+  });
+}
+
+}  // namespace rose::cuda

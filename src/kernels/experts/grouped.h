@@ -1,0 +1,19 @@
+// The variant of experts for many tokens (matmul/grouped.cuh), in a file of its own: it takes long to
+// compile.
+#pragma once
+#include "device/device.h"
+#include "kernels/experts/experts.h"
+
+namespace rose::cuda {
+
+struct SegmentList;
+
+// How many slots a segment should have at most.
+int grouped_tokens(Format format, int slots, int experts);
+
+// out[slot] = the expert's result, unweighted, of each slot. x in bf16, both weights mxfp4, or both
+// mxfp4_fp8, which meets E4M3 activations with one scale for 128 columns of each token.
+void grouped_experts(Stream& stream, const Experts& op, int top_k, int length, int most_segments,
+                     const SegmentList& segments, const Tensor& out);
+
+}  // namespace rose::cuda
