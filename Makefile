@@ -2,7 +2,7 @@
 MODEL ?=
 ARGS ?=
 
-.PHONY: build serve chat bench test test-asan test-cuda format clean
+.PHONY: build serve chat bench test test-asan test-cuda bundle format clean
 
 build: packages-build
 	cmake --preset release >/dev/null
@@ -42,6 +42,13 @@ else
 	cmake --preset cuda -DCMAKE_CUDA_COMPILER=$(NVCC) >/dev/null
 	cmake --build build-cuda --target rose
 endif
+
+# The program, the test program and the libraries they need, side by side: runs on any x86-64 Linux whose C
+# library is as new as this one's, with or without an NVIDIA driver.
+bundle: packages-test
+	cmake --preset cuda $(if $(NVCC),-DCMAKE_CUDA_COMPILER=$(NVCC),-DROSE_CUDA=OFF) >/dev/null
+	cmake --build build-cuda
+	tools/bundle.sh build/bundle build-cuda/rose build-cuda/rose_tests
 
 format:
 	git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format -i

@@ -43,8 +43,10 @@ std::string model_name(const std::string& model, const std::string& folder) {
 Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options) {
   const Ops& ops = *TRY(find_ops(options.device));
   const bool slow = ops.name == std::string("ref");
-  const Recipe& recipe =
-      *TRY(find_recipe(options.recipe == "auto" ? (slow ? "f32" : "q8") : options.recipe));
+  const Recipe& recipe = *TRY(find_recipe(options.recipe != "auto"  ? options.recipe
+                                          : slow                    ? "f32"
+                                          : keeps(ops, Format::fp8) ? "mxfp4"
+                                                                    : "q8"));
   if (options.threads < 0)
     return fail(ErrorKind::usage, strf("--threads: %d, wanted 0 or more", options.threads));
 

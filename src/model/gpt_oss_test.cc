@@ -173,13 +173,24 @@ TEST(GptOss, any_cut_gives_the_same_logits) {
   for (const Ops* ops : available_ops())
     for (const Recipe& recipe : kRecipes) {
       SCOPED_TRACE(strf("%s %s", ops->name, recipe.name));
+      if (!keeps(*ops, recipe)) continue;
       ModelRig rig(*ops, recipe.name, kDemo);
+      // The host's kernels compute a token in one way. Those of a GPU depend on how many there are: with
+      // rounded activations that shows.
+      const bool same = ops->device == &host_device() || recipe.activations == DType::f32;
+      const auto expect_equal = [&](const Values& got, const Values& want) {
+        if (same) {
+          EXPECT_TRUE(close(got, want));
+        } else {
+          EXPECT_LE(relative_error(got, want), 0.1);
+        }
+      };
       const Outcome cut = rig.run({a, b, c}, mixed);
-      EXPECT_TRUE(close(cut.logits[0], rig.run(a).logits[0]));
-      EXPECT_TRUE(close(cut.logits[1], rig.run(b).logits[0]));
-      EXPECT_TRUE(close(cut.logits[2], rig.run(c).logits[0]));
-      EXPECT_TRUE(close(rig.run({b}, chunked(70, 32)).logits[0], cut.logits[1]));
-      EXPECT_TRUE(close(rig.run({c}, chunked(9, 1)).logits[0], cut.logits[2]));
+      expect_equal(cut.logits[0], rig.run(a).logits[0]);
+      expect_equal(cut.logits[1], rig.run(b).logits[0]);
+      expect_equal(cut.logits[2], rig.run(c).logits[0]);
+      expect_equal(rig.run({b}, chunked(70, 32)).logits[0], cut.logits[1]);
+      expect_equal(rig.run({c}, chunked(9, 1)).logits[0], cut.logits[2]);
     }
 }
 
@@ -195,7 +206,7 @@ TEST(GptOss, an_unknown_family_is_named) {
 TEST(Recipe, an_unknown_one_is_named) {
   const auto found = find_recipe("int4");
   ASSERT_FALSE(found.has_value());
-  EXPECT_EQ(found.error().message, "no recipe 'int4'; there are: f32, bf16, q8");
+  EXPECT_EQ(found.error().message, "no recipe 'int4'; there are: f32, bf16, q8, mxfp4");
   EXPECT_EQ((*find_recipe("q8"))->attention, Format::q8);
 }
 

@@ -208,6 +208,9 @@ Result<LoadedModel> load_model(const LoadOptions& options, const Recipe& recipe,
   if (options.load_format != "auto" && options.load_format != "dummy")
     return fail(ErrorKind::invalid,
                 strf("no load format '%s'; there are: auto, dummy", options.load_format.c_str()));
+  if (!keeps(ops, recipe))
+    return fail(ErrorKind::unsupported,
+                strf("recipe %s: %s has no kernels for its formats", recipe.name, ops.name));
   // Dummy weights need no folder: the file with the sizes is enough.
   std::error_code ignored;
   const bool is_file =

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "kernels/ops.h"
 #include "kernels/weight.h"
 #include "tensor/tensor.h"
 
@@ -31,6 +32,9 @@ inline constexpr Recipe kRecipes[] = {
     {"mxfp4", "4-bit experts, dense weights E4M3 by row: fast on a GPU",   DType::bf16, DType::bf16, Format::fp8,  Format::mxfp4_fp8, Format::fp8, Format::fp8},
 };
 // clang-format on
+
+// Whether a backend has kernels for all of a recipe's formats.
+bool keeps(const Ops& ops, const Recipe& recipe);
 
 // By name; the error lists what there is.
 Result<const Recipe*> find_recipe(std::string_view name);
