@@ -172,6 +172,8 @@ TEST(GptOss, any_cut_gives_the_same_logits) {
   };
   for (const Ops* ops : available_ops())
     for (const Recipe& recipe : kRecipes) {
+      // The reference's loops are the same for every recipe, and slow.
+      if (ops == &reference_ops() && recipe.activations != DType::bf16) continue;
       SCOPED_TRACE(strf("%s %s", ops->name, recipe.name));
       if (!keeps(*ops, recipe)) continue;
       ModelRig rig(*ops, recipe.name, kDemo);
