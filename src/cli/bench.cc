@@ -67,7 +67,6 @@ Status check_positive(const std::vector<int>& values, const char* name) {
 
 Status bench_latency(Arguments arguments) {
   LatencyOptions options;
-  options.model.max_num_batched_tokens = 2048;
   const CommandHelp help = {"bench latency", "The time of single steps: prompts and decoding.",
                             "  rose bench latency\n"
                             "  rose bench latency config-of-20b/ --load-format dummy --prefill 512 "
@@ -77,7 +76,7 @@ Status bench_latency(Arguments arguments) {
   TRY(check_positive(options.prefill, "--prefill"));
   TRY(check_positive(options.batch, "--batch"));
   TRY(check_positive(options.context, "--context"));
-  TRY(check_positive({options.repeats, options.model.max_num_batched_tokens}, "--repeats"));
+  TRY(check_positive({options.repeats}, "--repeats"));
   Table table({"test", "tokens", "ms", "spread", "tokens/s", "GB/s", "of read", "GFLOP/s"});
   TRY(table.choose(options.output));
 
@@ -96,8 +95,8 @@ Status bench_latency(Arguments arguments) {
   };
   for (const int tokens : options.prefill)
     add(strf("prefill %d", tokens), tokens,
-        TRY(time_prefill(*runtime, tokens, options.model.max_num_batched_tokens, options.warmup,
-                         options.repeats)));
+        TRY(time_prefill(*runtime, tokens, step_tokens(options.model, *runtime->loaded.ops),
+                         options.warmup, options.repeats)));
   for (const int context : options.context)
     for (const int batch : options.batch)
       add(strf("decode %d @ %d", batch, context), batch,

@@ -38,15 +38,22 @@ std::string model_name(const std::string& model, const std::string& folder) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+int64_t kv_bytes(const ModelOptions& options, const Ops& ops) {
+  if (options.kv_cache_memory_bytes > 0) return options.kv_cache_memory_bytes;
+  return std::min(ops.defaults.kv_bytes, ops.device->free_bytes() / 2);
+}
+
 }  // namespace
+
+int step_tokens(const ModelOptions& options, const Ops& ops) {
+  return options.max_num_batched_tokens > 0 ? options.max_num_batched_tokens
+                                            : ops.defaults.step_tokens;
+}
 
 Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options) {
   const Ops& ops = *TRY(find_ops(options.device));
-  const bool slow = ops.name == std::string("ref");
-  const Recipe& recipe = *TRY(find_recipe(options.recipe != "auto"  ? options.recipe
-                                          : slow                    ? "f32"
-                                          : keeps(ops, Format::fp8) ? "mxfp4"
-                                                                    : "q8"));
+  const Recipe& recipe =
+      *TRY(find_recipe(options.recipe == "auto" ? ops.defaults.recipe : options.recipe));
   if (options.threads < 0)
     return fail(ErrorKind::usage, strf("--threads: %d, wanted 0 or more", options.threads));
 
@@ -92,9 +99,9 @@ Result<std::unique_ptr<Session>> open_session(const ModelOptions& options) {
       loaded, session->runtime->stream,
       {.max_context = options.max_model_len,
        .max_seqs = options.max_num_seqs,
-       .max_tokens_per_step = options.max_num_batched_tokens,
+       .max_tokens_per_step = step_tokens(options, *loaded.ops),
        .max_waiting = options.max_queued_requests,
-       .kv_bytes = options.kv_cache_memory_bytes,
+       .kv_bytes = kv_bytes(options, *loaded.ops),
        .prefix_cache = options.enable_prefix_caching,
        .vocab = std::min(session->tokenizer->vocab(), loaded.model->config().vocab)}));
   return session;

@@ -23,7 +23,7 @@ struct ModelOptions {
   std::string tokenizer;
   int max_model_len = 0;
   int max_num_seqs = 256;
-  int max_num_batched_tokens = 2048;
+  int max_num_batched_tokens = 0;
   int max_queued_requests = 1024;
   int64_t kv_cache_memory_bytes = 0;
   bool enable_prefix_caching = true;
@@ -32,9 +32,9 @@ struct ModelOptions {
   void each(Visit&& visit) {
     visit("model,--model,-m", model,
           "a folder, or a name in the Hugging Face cache; none: the demo model");
-    visit("--device", device, "cpu, ref (slow and exact) or auto");
+    visit("--device", device, "cpu, cuda, ref (slow and exact) or auto: the fastest there is");
     visit("--recipe,--quantization", recipe,
-          "precision: f32, bf16, q8; auto: the device's fastest");
+          "precision: f32, bf16, q8, mxfp4; auto: the device's fastest");
     visit("--threads", threads, "of the CPU; 0: one for each core");
     visit("--load-format", load_format,
           "auto, or dummy: generated weights, config.json alone is read");
@@ -43,10 +43,10 @@ struct ModelOptions {
           "tokens of one sequence, prompt and answer; 0: what the model can");
     visit("--max-num-seqs,--max-running-requests", max_num_seqs, "sequences that run together");
     visit("--max-num-batched-tokens,--chunked-prefill-size", max_num_batched_tokens,
-          "tokens of one step; longer prompts are cut");
+          "tokens of one step; longer prompts are cut; 0: what suits the device");
     visit("--max-queued-requests", max_queued_requests, "requests that may wait; more are refused");
     visit("--kv-cache-memory-bytes", kv_cache_memory_bytes,
-          "memory for keys and values; 0: a share of what is free");
+          "memory for keys and values; 0: at most half of what is free, on a CPU 4 GiB");
     visit("--enable-prefix-caching", enable_prefix_caching,
           "reuse the pages of equal prompt starts");
   }
@@ -75,6 +75,9 @@ struct Session {
 };
 
 Result<std::unique_ptr<Session>> open_session(const ModelOptions& options);
+
+// What the option asks for, or suits the device.
+int step_tokens(const ModelOptions& options, const Ops& ops);
 
 // The tokenizer of the options, or the model's own.
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& file,

@@ -38,6 +38,7 @@ const Ops* cuda_ops() {
   static const Ops kCuda = {
       .name = "cuda sm_90a",
       .device = &cuda_device(0),
+      .defaults = {.recipe = "mxfp4", .step_tokens = 2048},
       .keeps = cuda::keeps,
       .weight_bytes = cuda::weight_bytes,
       .pack = cuda::pack,

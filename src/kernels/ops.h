@@ -21,9 +21,17 @@ struct Gather;
 struct Sample;
 struct Pack;
 
+// How a backend is best used, unless asked otherwise.
+struct Defaults {
+  const char* recipe;    // its fastest (model/recipe.h)
+  int step_tokens;       // of one step: more keep all others waiting for too long
+  int64_t kv_bytes = 0;  // for keys and values, at most half of what is free; 0: that half
+};
+
 struct Ops {
   const char* name;  // "ref", "cpu avx512-vnni", "cpu avx2", …
   const Device* device;
+  Defaults defaults;
 
   bool (*keeps)(Format format) = nullptr;  // see below
   int64_t (*weight_bytes)(Format format, int experts, int rows, int columns);

@@ -12,6 +12,7 @@ const Ops& table(const char* name) {
   static const Ops kOps = {
       .name = name,
       .device = &host_device(),
+      .defaults = {.recipe = "q8", .step_tokens = 512, .kv_bytes = int64_t(4) << 30},
       .weight_bytes = cpu::weight_bytes,
       .pack = [](Stream& s, const Pack& op) { cpu::pack(kernels, s, op); },
       .embed = ref::embed,
