@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,17 @@ struct SamplingParams {
   int logprobs = -1;             // alternatives for each token, up to kMaxLogprobs; -1: none
 };
 
+// What a choice may say, by a rule that the engine need not understand. Asked and told on the engine's
+// thread, one token after another.
+class TokenConstraint {
+ public:
+  virtual ~TokenConstraint() = default;
+  // One bit a token, as in SampleRow::allowed, for all tokens that exist; good until the next accept().
+  virtual std::span<const uint32_t> mask() = 0;
+  virtual void accept(int token) = 0;
+  virtual bool complete() = 0;  // nothing may follow: the choice ends
+};
+
 struct Request {
   std::vector<int> prompt;
   SamplingParams sampling;
@@ -33,6 +45,9 @@ struct Request {
   std::vector<int> stop_tokens;  // the token is given out, then the choice ends
   int priority = 0;              // smaller goes first among the waiting
   std::string cache_salt;        // prompts share cached prefixes only with equal salts
+  // Makes the constraint of each choice; empty: none. Where it allows nothing but stop tokens,
+  // min_tokens gives way.
+  std::function<std::unique_ptr<TokenConstraint>()> constraint = {};
 };
 
 enum class Finish : uint8_t {

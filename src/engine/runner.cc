@@ -16,13 +16,13 @@ Result<Runner> Runner::make(const LoadedModel& model, Stream& stream, int vocab,
 std::unique_ptr<Flight> Runner::launch(Step step) {
   auto flight = std::make_unique<Flight>();
   flight->step = std::move(step);
+  stream_->scratch->reset();
+  const Tensor logits = forward(make_batch(flight->step));
+  // A device that works on its own does so while the host finds out which tokens are allowed.
   for (const Slice& slice : flight->step)
     if (slice.samples)
       flight->rows.push_back(slice.sequence->sample_row(slice.first + slice.count));
   flight->results.resize(flight->rows.size());
-
-  stream_->scratch->reset();
-  const Tensor logits = forward(make_batch(flight->step));
   if (!flight->rows.empty())
     model_->ops->sample(*stream_, {
                                       .logits = logits,

@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/rng.h"
@@ -21,8 +22,10 @@ Finish Sequence::append(int token) {
   tokens.push_back(token);
   length = std::max(length, int(tokens.size()));
   if (penalized()) count(token, false);
+  if (constraint) constraint->accept(token);
   if (std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end())
     return Finish::stop;
+  if (constraint && constraint->complete()) return Finish::stop;
   return int(tokens.size()) >= max_length ? Finish::length : Finish::none;
 }
 
@@ -41,8 +44,27 @@ SampleRow Sequence::sample_row(int position) const {
       .bias = sampling.logit_bias,
       .counts = counts_,
   };
-  if (position < min_length) row.banned = stop_tokens;
+  std::span<const uint32_t> allowed;
+  if (constraint) {
+    ROSE_CHECK(position == int(tokens.size()),
+               "sequence: token %d is drawn under a constraint, %zu are known", position,
+               tokens.size());
+    allowed = constraint->mask();
+    row.allowed = allowed.data();
+  }
+  if (position < min_length && (!constraint || may_go_on(allowed))) row.banned = stop_tokens;
   return row;
+}
+
+// A token that does not stop is possible.
+bool Sequence::may_go_on(std::span<const uint32_t> allowed) const {
+  for (size_t word = 0; word < allowed.size(); ++word)
+    for (uint32_t bits = allowed[word]; bits; bits &= bits - 1) {
+      const int token = int(word) * 32 + std::countr_zero(bits);
+      if (std::find(stop_tokens.begin(), stop_tokens.end(), token) == stop_tokens.end())
+        return true;
+    }
+  return false;
 }
 
 std::unique_ptr<Sequence> make_sequence(const Request& request, uint64_t id, int choice,
@@ -61,6 +83,7 @@ std::unique_ptr<Sequence> make_sequence(const Request& request, uint64_t id, int
       prompt + (request.max_tokens > 0 ? std::min(request.max_tokens, room) : room);
   sequence->min_length = prompt + std::min(request.min_tokens, room);
   sequence->salt = request.cache_salt;
+  if (request.constraint) sequence->constraint = request.constraint();
   sequence->tokens = request.prompt;
   sequence->length = prompt;
   if (sequence->penalized())

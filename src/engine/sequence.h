@@ -28,6 +28,7 @@ struct Sequence {
   int max_length = 0;
   std::string salt;
   bool remember = true;  // its pages go into the prefix cache
+  std::unique_ptr<TokenConstraint> constraint = {};
 
   std::vector<int> tokens;
   int length = 0;
@@ -54,13 +55,15 @@ struct Sequence {
 
   // Appends a sampled token and says whether it was the last.
   Finish append(int token);
-  // How the token at `position` is drawn. The views are into this sequence.
+  // How the token at `position` is drawn. The views are into this sequence. Under a constraint all
+  // tokens before it must be known: such a sequence cannot be planned a step ahead.
   SampleRow sample_row(int position) const;
 
  private:
   friend std::unique_ptr<Sequence> make_sequence(const Request&, uint64_t id, int choice,
                                                  uint64_t seed, int max_context);
   void count(int token, bool in_prompt);
+  bool may_go_on(std::span<const uint32_t> allowed) const;
   std::vector<TokenCount> counts_;            // of tokens that penalties look at
   std::unordered_map<int, size_t> count_of_;  // token -> place in counts_
 };
