@@ -46,7 +46,7 @@ void check_length(int prompt, int max_tokens, int context, Problem& problem) {
              "max_tokens");
 }
 
-void prepare_plan(const ApiContext& context, Prepared& prepared) {
+void prepare_plan(ApiContext& context, Prepared& prepared) {
   ChatRequest& chat = prepared.chat;
   const std::string& date = context.options.date;
   chat.prompt.current_date = date.empty() ? today() : date == "none" ? "" : date;
@@ -68,11 +68,21 @@ void prepare_plan(const ApiContext& context, Prepared& prepared) {
   if (!chat.generate.ignore_eos)
     for (const int token : context.format.stop_tokens()) plan.request.stop_tokens.push_back(token);
   plan.tools = chat.prompt.tools;
+  if (const std::optional<TurnRules> rules = turn_rules(chat)) {
+    auto constraint = context.constraints.find(*rules);
+    if (!constraint) {
+      const std::string& message = constraint.error().message;
+      return prepared.problem.add(
+          {.message = message,
+           .param = message.starts_with("the parameters of tool") ? "tools" : chat.output.field});
+    }
+    plan.request.constraint = std::move(*constraint);
+  }
   check_length(int(plan.request.prompt.size()), plan.request.max_tokens,
                context.engine.max_context(), prepared.problem);
 }
 
-Prepared prepare(const ApiContext& context, const std::string& text) {
+Prepared prepare(ApiContext& context, const std::string& text) {
   Prepared prepared;
   Problem& problem = prepared.problem;
   const auto body = parse_json(text);

@@ -1,10 +1,10 @@
 #include "api/chat_request.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/check.h"
 #include "base/json.h"
+#include "text/grammar/json_schema.h"
 
 namespace rose {
 
@@ -48,10 +48,11 @@ constexpr KnownField kKnown[] = {
     {"skip_special_tokens", Use::refused, "true"}, {"length_penalty", Use::refused, "1 1.0"},
     {"truncate_prompt_tokens", Use::refused}, {"prompt_logprobs", Use::refused, "0"}, {"allowed_token_ids", Use::refused},
     {"bad_words", Use::refused, "[]"}, {"echo", Use::refused, "false"}, {"add_generation_prompt", Use::refused, "true"},
-    {"continue_final_message", Use::refused, "false"}, {"structured_outputs", Use::refused}, {"guided_json", Use::refused},
-    {"guided_regex", Use::refused}, {"guided_choice", Use::refused}, {"guided_grammar", Use::refused},
+    {"continue_final_message", Use::refused, "false"}, {"structured_outputs", Use::works}, {"guided_json", Use::works},
+    {"guided_regex", Use::works}, {"guided_choice", Use::works}, {"guided_grammar", Use::works},
+    {"guided_decoding_backend", Use::nothing}, {"guided_whitespace_pattern", Use::refused},
     {"return_token_ids", Use::refused, "false"}, {"thinking_token_budget", Use::refused}, {"kv_transfer_params", Use::refused},
-    {"regex", Use::refused}, {"ebnf", Use::refused}, {"grammar", Use::refused, "\"\""}, {"json_schema", Use::refused},
+    {"regex", Use::works}, {"ebnf", Use::works}, {"grammar", Use::works}, {"json_schema", Use::works},
     {"use_beam_search", Use::refused, "false"}, {"best_of", Use::refused, "1"}, {"n_probs", Use::refused, "0"},
 };
 // clang-format on
@@ -82,7 +83,7 @@ bool decent_tool_name(const std::string& name) {
   });
 }
 
-Tool parse_tool(Fields tool, std::vector<std::string>& ignored) {
+Tool parse_tool(Fields tool, std::set<std::string>& strict_tools) {
   std::string type = "function";
   tool.read("type", type);
   const Json* function = tool.object("function");
@@ -104,7 +105,7 @@ Tool parse_tool(Fields tool, std::vector<std::string>& ignored) {
     parsed.parameters = std::make_shared<const Json>(*parameters);
   bool strict = false;
   fields.read("strict", strict);
-  if (strict) ignored.push_back("tools.function.strict");
+  if (strict) strict_tools.insert(parsed.name);
   return parsed;
 }
 
@@ -116,22 +117,41 @@ void parse_tools(Fields& fields, ChatRequest& request) {
     if (!(*tools)[i].is_object())
       return fields.wrong(name, kind_of((*tools)[i]) + ", wanted a tool");
     request.prompt.tools.push_back(
-        parse_tool(Fields((*tools)[i], name + ".", fields.problem()), request.ignored));
+        parse_tool(Fields((*tools)[i], name + ".", fields.problem()), request.strict_tools));
     if (!names.insert(request.prompt.tools.back().name).second)
       fields.wrong(name + ".function.name",
                    "'" + request.prompt.tools.back().name + "' is there twice");
   }
+}
 
+void parse_tool_choice(Fields& fields, ChatRequest& request) {
+  using Choice = ChatRequest::ToolChoice;
   const Json* choice = fields.find("tool_choice");
   if (!choice) return;
-  if (choice->is_object() || *choice == "required")
-    return fields.wrong("tool_choice",
-                        "forcing a tool call is not supported, use \"auto\" or \"none\"");
-  if (*choice != "auto" && *choice != "none")
-    return fields.wrong("tool_choice", kind_of(*choice) + ", wanted \"auto\" or \"none\"");
-  // Left out of the prompt, tools cannot be called; the parser then knows none either.
-  request.tools_allowed = *choice != "none";
-  if (!request.tools_allowed) request.prompt.tools.clear();
+  std::vector<Tool>& tools = request.prompt.tools;
+  if (*choice == "none") {
+    // Left out of the prompt, tools cannot be called; the parser then knows none either.
+    request.tool_choice = Choice::none;
+    tools.clear();
+  } else if (*choice == "required") {
+    request.tool_choice = Choice::required;
+    if (tools.empty()) fields.wrong("tool_choice", "'required' needs tools");
+  } else if (choice->is_object()) {
+    const Json named = choice->value("function", Json::object());
+    if (choice->value("type", Json()) != "function" || !named.is_object() ||
+        !named.value("name", Json()).is_string())
+      return fields.wrong("tool_choice",
+                          "wanted {\"type\": \"function\", \"function\": {\"name\": …}}");
+    request.tool_choice = Choice::required;
+    request.forced_tool = named["name"].get<std::string>();
+    if (std::none_of(tools.begin(), tools.end(),
+                     [&](const Tool& tool) { return tool.name == request.forced_tool; }))
+      fields.wrong("tool_choice",
+                   "'" + request.forced_tool.substr(0, 80) + "' is none of the tools");
+  } else if (*choice != "auto") {
+    fields.wrong("tool_choice",
+                 kind_of(*choice) + ", wanted \"auto\", \"none\", \"required\" or a function");
+  }
 }
 
 // Harmony knows three efforts; what lies outside is the nearest.
@@ -149,15 +169,6 @@ void parse_effort(Fields fields, const char* name, ReasoningEffort& into) {
     fields.wrong(name, "'" + effort + "' is not possible, wanted low, medium or high");
 }
 
-void parse_response_format(Fields& fields) {
-  const Json* format = fields.object("response_format");
-  if (!format) return;
-  std::string type;
-  Fields(*format, "response_format.", fields.problem()).read("type", type);
-  if (type != "text")
-    fields.wrong("response_format.type", "'" + type + "' is not supported, only 'text'");
-}
-
 void parse_logprobs(Fields& fields, ChatRequest& request) {
   int top = 0;
   fields.read("logprobs", request.logprobs);
@@ -166,7 +177,34 @@ void parse_logprobs(Fields& fields, ChatRequest& request) {
   if (request.logprobs) request.generate.request.sampling.logprobs = top;
 }
 
+// A schema that the client did not ask to be kept to the letter, if it can be kept at all.
+std::shared_ptr<const Json> if_possible(const std::shared_ptr<const Json>& schema) {
+  grammar::Grammar grammar;
+  return schema && grammar::json_schema(grammar, *schema) ? schema : nullptr;
+}
+
 }  // namespace
+
+std::optional<TurnRules> turn_rules(const ChatRequest& request) {
+  using Choice = ChatRequest::ToolChoice;
+  const std::vector<Tool>& tools = request.prompt.tools;
+  const bool forced = request.tool_choice == Choice::required;
+  const bool any_strict = std::any_of(tools.begin(), tools.end(), [&](const Tool& tool) {
+    return request.strict_tools.contains(tool.name);
+  });
+  const OutputFormat& format = request.output.format;
+  if (format.kind == OutputFormat::Kind::free && !forced && !any_strict) return std::nullopt;
+  TurnRules rules = {.may_answer = !forced, .content = format};
+  for (const Tool& tool : tools) {
+    if (!request.forced_tool.empty() && tool.name != request.forced_tool) continue;
+    const bool strict = request.strict_tools.contains(tool.name);
+    rules.calls.push_back({.name = tool.name,
+                           .parameters = strict   ? tool.parameters
+                                         : forced ? if_possible(tool.parameters)
+                                                  : nullptr});
+  }
+  return rules;
+}
 
 ChatRequest parse_chat_request(const Json& body, int vocab, Problem& problem) {
   ChatRequest request;
@@ -184,6 +222,7 @@ ChatRequest parse_chat_request(const Json& body, int vocab, Problem& problem) {
   else
     request.prompt.messages = parse_messages(*messages, problem);
   parse_tools(fields, request);
+  parse_tool_choice(fields, request);
 
   parse_effort(fields, "reasoning_effort", request.prompt.effort);
   if (const Json* reasoning = fields.object("reasoning"))
@@ -197,7 +236,8 @@ ChatRequest parse_chat_request(const Json& body, int vocab, Problem& problem) {
 
   read_generate_fields(fields, vocab, request.generate);
   parse_logprobs(fields, request);
-  parse_response_format(fields);
+  read_output_fields(fields, request.output);
+  request.prompt.output = request.output.format;
   fields.read("stream", request.stream);
   fields.read("include_reasoning", request.include_reasoning);
   if (const Json* options = fields.object("stream_options")) {

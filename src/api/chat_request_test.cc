@@ -62,8 +62,9 @@ TEST(ChatRequest, every_shape_of_message_is_read) {
   EXPECT_EQ(request.generate.request.sampling.seed, ~uint64_t(0));
   EXPECT_EQ(request.generate.request.sampling.top_k, 5);
   EXPECT_EQ(request.generate.request.max_tokens, 20);
-  EXPECT_EQ(request.ignored, (std::vector<std::string>{"x_new", "tools.function.strict",
-                                                       "chat_template_kwargs.enable_thinking"}));
+  EXPECT_EQ(request.strict_tools, std::set<std::string>{"add"});
+  EXPECT_EQ(request.ignored,
+            (std::vector<std::string>{"x_new", "chat_template_kwargs.enable_thinking"}));
 }
 
 // Puts every kind of value at every place of a good request: each time it is read or refused with the

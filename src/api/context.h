@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "api/constraints.h"
 #include "api/errors.h"
 #include "api/metrics.h"
 #include "api/server.h"
@@ -42,6 +43,7 @@ struct ApiContext {
   const int64_t started;  // seconds since 1970
   Metrics metrics;
   Activity activity = {};
+  Constraints constraints = {tokenizer, format};
   std::atomic<bool> draining = false;
 };
 

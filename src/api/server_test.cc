@@ -114,10 +114,9 @@ TEST_F(ServerTest, every_wrong_request_is_named) {
       {chat("\"stream_options\":[]"), 400, "stream_options", "an array, wanted an object"},
       {chat("\"reasoning_effort\":\"none\""), 400, "reasoning_effort",
        "wanted low, medium or high"},
-      {chat("\"response_format\":{\"type\":\"json_object\"}"), 400, "response_format.type",
-       "'json_object' is not supported"},
-      {chat("\"tool_choice\":\"required\""), 400, "tool_choice",
-       "forcing a tool call is not supported"},
+      {chat("\"response_format\":{\"type\":\"yaml\"}"), 400, "response_format.type",
+       "'yaml' is not supported, wanted text, json_object or json_schema"},
+      {chat("\"tool_choice\":\"required\""), 400, "tool_choice", "'required' needs tools"},
       {chat("\"tools\":[{\"type\":\"web_search_preview\"}]"), 400, "tools[0].type",
        "unsupported tool type"},
       {chat(R"("tools":[{"type":"function","function":{"name":"a b"}}])"), 400,
@@ -126,7 +125,7 @@ TEST_F(ServerTest, every_wrong_request_is_named) {
        "tools[0].function.name", "wanted 1 to 64 of"},
       {chat("\"functions\":[{}]"), 400, "functions", "is not supported; use tools"},
       {chat("\"audio\":{}"), 400, "audio", "is not supported"},
-      {chat("\"guided_json\":{}"), 400, "guided_json", "is not supported"},
+      {chat("\"guided_json\":{\"oneOf\":[]}"), 400, "guided_json", "'oneOf' is not supported"},
   };
   RawClient client(port());
   for (const Refusal& refusal : cases) {

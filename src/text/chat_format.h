@@ -10,6 +10,7 @@
 
 #include "base/json_fwd.h"
 #include "base/result.h"
+#include "text/grammar/output.h"
 #include "text/tokenizer.h"
 
 namespace rose {
@@ -46,6 +47,18 @@ struct ChatPrompt {
   ReasoningEffort effort = ReasoningEffort::medium;
   std::string current_date;    // "2026-01-31"; empty: not mentioned
   std::string model_identity;  // empty: the format's default
+  OutputFormat output;         // a schema is shown to the model; what holds it to that is TurnRules
+};
+
+// What the turn must be: an answer of this form, or a call of one of these tools.
+struct TurnRules {
+  struct Call {
+    std::string name;
+    std::shared_ptr<const Json> parameters;  // its arguments' schema; null: any object
+  };
+  bool may_answer = true;
+  OutputFormat content = {};
+  std::vector<Call> calls = {};
 };
 
 // What the model is saying, as soon as it is certain. Joining the texts of a kind (and index) over a
@@ -81,6 +94,8 @@ class ChatFormat {
   virtual Result<std::vector<int>> render(const ChatPrompt& prompt) const = 0;
   // `tools`: the names the request listed; a bare recipient is a call only if it is among them.
   virtual std::unique_ptr<StreamParser> parser(std::span<const Tool> tools) const = 0;
+  // All turns under these rules, from where the prompt ends, as a grammar over the tokens.
+  virtual Result<grammar::Expr> turn(grammar::Grammar& grammar, const TurnRules& rules) const = 0;
   // Tokens that end the assistant's turn.
   virtual std::vector<int> stop_tokens() const = 0;
 };

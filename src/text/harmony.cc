@@ -71,6 +71,12 @@ std::string developer_text(const DeveloperContent& developer, SchemaStyle schema
     sections.push_back(*developer.instructions);
   }
   if (!developer.tools.empty()) sections.push_back(tools_section(developer.tools, schemas));
+  if (const auto& format = developer.response_format) {
+    sections.push_back("# Response Formats");
+    sections.push_back("## " + format->name);
+    const std::string about = format->description.empty() ? "" : "// " + format->description + "\n";
+    sections.push_back(about + format->schema);
+  }
   return join(sections, "\n\n");
 }
 

@@ -57,9 +57,16 @@ struct SystemContent {
   std::optional<ChannelConfig> channel_config;
 };
 
+// What an answer must look like, as the model is told.
+struct ResponseFormat {
+  std::string name, description;  // the latter may be empty
+  std::string schema;             // compact JSON
+};
+
 struct DeveloperContent {
   std::optional<std::string> instructions;
   Namespaces tools;
+  std::optional<ResponseFormat> response_format;
 };
 
 using Content = std::variant<std::string, SystemContent, DeveloperContent>;

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "text/harmony.h"
 #include "text/harmony_stream.h"
+#include "text/harmony_turn.h"
 
 namespace rose {
 namespace harmony {
@@ -103,7 +105,12 @@ class Builder {
     }
     if (!prompt_.tools.empty())
       content.tools[kFunctions] = {kFunctions, std::nullopt, prompt_.tools};
-    if (content.instructions || !content.tools.empty())
+    if (prompt_.output.kind == OutputFormat::Kind::json_schema) {
+      content.response_format = {.name = prompt_.output.name,
+                                 .description = prompt_.output.description,
+                                 .schema = dump_json(*prompt_.output.schema)};
+    }
+    if (content.instructions || !content.tools.empty() || content.response_format)
       add({.role = Role::developer}, std::move(content));
   }
 
@@ -112,7 +119,7 @@ class Builder {
     switch (message.role) {
       case ChatMessage::Role::system:
       case ChatMessage::Role::developer:
-        add({.role = Role::developer}, DeveloperContent{message.content, {}});
+        add({.role = Role::developer}, DeveloperContent{message.content, {}, {}});
         return Done{};
       case ChatMessage::Role::user: {
         Header header = {.role = Role::user};
@@ -185,6 +192,10 @@ class Format final : public ChatFormat {
 
   std::unique_ptr<StreamParser> parser(std::span<const Tool> tools) const override {
     return std::make_unique<EventStream>(tokenizer_, specials_, tools);
+  }
+
+  Result<grammar::Expr> turn(grammar::Grammar& grammar, const TurnRules& rules) const override {
+    return turn_expr(grammar, specials_, rules);
   }
 
   std::vector<int> stop_tokens() const override {
