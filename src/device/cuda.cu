@@ -37,22 +37,28 @@ void release(void* memory, int64_t) {
 }
 
 void upload(Stream& stream, void* device, const void* host, int64_t bytes) {
+  const Turn turn;
   if (bytes > 0)
     check(cudaMemcpyAsync(device, host, size_t(bytes), cudaMemcpyHostToDevice, native(stream)),
           "upload");
 }
 
 void download(Stream& stream, void* host, const void* device, int64_t bytes) {
+  const Turn turn;
   if (bytes > 0)
     check(cudaMemcpyAsync(host, device, size_t(bytes), cudaMemcpyDeviceToHost, native(stream)),
           "download");
 }
 
 void zero(Stream& stream, void* device, int64_t bytes) {
+  const Turn turn;
   if (bytes > 0) check(cudaMemsetAsync(device, 0, size_t(bytes), native(stream)), "zero");
 }
 
-void synchronize(Stream& stream) { check(cudaStreamSynchronize(native(stream)), "synchronize"); }
+void synchronize(Stream& stream) {
+  const Turn turn;
+  check(cudaStreamSynchronize(native(stream)), "synchronize");
+}
 
 int64_t free_bytes() {
   use_chosen();
@@ -73,12 +79,14 @@ void release_pinned(void* memory) {
 }
 
 void begin_graph(Stream& stream) {
+  Turn::lock().lock();
   check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), "begin a graph");
 }
 
 Graph* end_graph(Stream& stream) {
   cudaGraph_t graph;
   check(cudaStreamEndCapture(native(stream), &graph), "end a graph");
+  Turn::lock().unlock();
   cudaGraphExec_t replay;
   check(cudaGraphInstantiate(&replay, graph, 0), "make a graph");
   check(cudaGraphDestroy(graph), "make a graph");
@@ -86,6 +94,7 @@ Graph* end_graph(Stream& stream) {
 }
 
 void run_graph(Stream& stream, Graph* graph) {
+  const Turn turn;
   check(cudaGraphLaunch(reinterpret_cast<cudaGraphExec_t>(graph), native(stream)), "run a graph");
 }
 
@@ -105,6 +114,11 @@ cudaStream_t native(Stream& stream) {
     return made;
   }();
   return all;
+}
+
+std::recursive_mutex& Turn::lock() {
+  static std::recursive_mutex mutex;
+  return mutex;
 }
 
 int multiprocessors() {

@@ -7,6 +7,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <mutex>
+
 #include "base/check.h"
 #include "device/device.h"
 
@@ -16,8 +18,19 @@ inline void check(cudaError_t error, const char* what) {
   ROSE_CHECK(error == cudaSuccess, "%s: %s", what, cudaGetErrorString(error));
 }
 
-// The stream all of this process's work runs on, unless `stream` has its own.
+// The stream all of this process's work runs on, unless `stream` has its own. It is shared by all threads, so
+// whoever puts something on it holds a Turn: what a thread records as a graph must be its own alone.
 cudaStream_t native(Stream& stream);
+
+class Turn {
+ public:
+  Turn() { lock().lock(); }
+  ~Turn() { lock().unlock(); }
+  Turn(const Turn&) = delete;
+
+  // Held from the begin to the end of a graph, by the thread that records it.
+  static std::recursive_mutex& lock();
+};
 
 int multiprocessors();
 
@@ -27,9 +40,9 @@ struct Grid {
   int shared_bytes = 0;
 };
 
-template <auto kKernel, class Params>
-void launch(const char* name, const Grid& grid, Stream& stream, const Params& params) {
-  // More than 48 KiB of shared memory is granted only on request.
+// More than 48 KiB of shared memory is granted only on request; asked for once a kernel.
+template <auto kKernel>
+void allow_shared(const char* name) {
   static const bool allowed = [&] {
     cudaFuncAttributes attributes;
     check(cudaFuncGetAttributes(&attributes, kKernel), name);
@@ -42,7 +55,26 @@ void launch(const char* name, const Grid& grid, Stream& stream, const Params& pa
     return true;
   }();
   (void)allowed;
+}
 
+// Blocks of a kernel that the GPU runs at once.
+template <auto kKernel>
+int resident_blocks(const char* name, int threads, int shared_bytes) {
+  thread_local int last_bytes = -1, last_blocks = 0;
+  if (last_bytes != shared_bytes) {
+    allow_shared<kKernel>(name);
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&last_blocks, kKernel, threads,
+                                                        size_t(shared_bytes)),
+          name);
+    last_bytes = shared_bytes;
+  }
+  return last_blocks * multiprocessors();
+}
+
+template <auto kKernel, class Params>
+void launch(const char* name, const Grid& grid, Stream& stream, const Params& params) {
+  const Turn turn;
+  allow_shared<kKernel>(name);
   cudaLaunchConfig_t config = {};
   config.gridDim = grid.blocks;
   config.blockDim = dim3(unsigned(grid.threads));

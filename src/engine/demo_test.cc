@@ -90,10 +90,11 @@ TEST(DemoModel, any_schedule_gives_the_golden_answers) {
   for (const Golden& golden : goldens) ASSERT_GE(golden.answer.size(), 12u);
 
   ThreadPool threads(2);
-  Arena scratch(host_device());
-  Stream stream{.device = &host_device(), .threads = &threads, .scratch = &scratch};
-  const auto model = load_model({.model = ROSE_SOURCE_DIR "/models/demo"}, **find_recipe("bf16"),
-                                stream, **find_ops("auto"));
+  const Ops& ops = **find_ops("auto");
+  Arena scratch(*ops.device);
+  Stream stream{.device = ops.device, .threads = &threads, .scratch = &scratch};
+  const auto model =
+      load_model({.model = ROSE_SOURCE_DIR "/models/demo"}, **find_recipe("bf16"), stream, ops);
   ASSERT_TRUE(model) << model.error().message;
   const int window = model->model->config().window;
 

@@ -198,8 +198,6 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     split_kernel(const __grid_constant__ Params<Bf16, Bf16> p) {
   __shared__ float values[kWarps][kHeads][kDim], mosts[kWarps][kHeads], totals[kWarps][kHeads];
   __shared__ bool last;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, c = lane % 4;
   const int group = p.heads / p.kv_heads, groups = (group + kHeads - 1) / kHeads;
   const int split = blockIdx.x, token = blockIdx.z;
@@ -214,13 +212,6 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const int begin = first_step + split * per_split;
   const int end = min(first_step + steps, begin + per_split);
 
-  uint4 q[2] = {};
-  if (g < heads) {
-    const Bf16* query =
-        p.qkv + (int64_t(token) * (p.heads + 2 * p.kv_heads) + first_head + g) * kDim + 8 * c;
-    q[0] = *reinterpret_cast<const uint4*>(query);
-    q[1] = *reinterpret_cast<const uint4*>(query + 32);
-  }
   constexpr float kLog2E = 1.4426950408889634f;
   Running run;
   if (split == 0 && warp == 0 && g < heads) {
@@ -238,9 +229,23 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     const int number = __shfl_sync(~0u, page_of_lane, turn % kWarp);
     return p.pages + (int64_t(number) * p.kv_heads + kv_head) * 2 * kPageSize * kDim;
   };
+  // Page tables and the keys of earlier steps are no kernel's of this step: they need not wait for it.
   Keys now, next;
   int turn = 0, step = begin + warp;
-  if (step < end) now.load(page(turn, step), step * kKeys % kPageSize, g, c);
+  const Bf16* first_page = step < end ? page(turn, step) : nullptr;
+  const int known = p.positions[p.first[p.sequence[token]]];  // keys before this step
+  const bool early = step < end && (step + 1) * kKeys <= known;
+  if (early) now.load(first_page, step * kKeys % kPageSize, g, c);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (step < end && !early) now.load(first_page, step * kKeys % kPageSize, g, c);
+  uint4 q[2] = {};
+  if (g < heads) {
+    const Bf16* query =
+        p.qkv + (int64_t(token) * (p.heads + 2 * p.kv_heads) + first_head + g) * kDim + 8 * c;
+    q[0] = *reinterpret_cast<const uint4*>(query);
+    q[1] = *reinterpret_cast<const uint4*>(query + 32);
+  }
   for (; step < end; step += kWarps) {
     ++turn;
     const int following = step + kWarps;

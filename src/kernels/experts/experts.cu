@@ -257,22 +257,24 @@ struct WriteSlots {
 
 // Sorts the slots by expert and cuts them into segments of at most `length`.
 SegmentList list_segments(Stream& stream, const Experts& op, const Sizes& size, int length,
-                          int most_segments, uint16_t* x_f16 = nullptr) {
+                          int most_segments, uint16_t* x_f16 = nullptr, bool fill = true) {
   Arena& scratch = *stream.scratch;
   const Tensor sorted = scratch.take(DType::i32, {size.slots});
   const Tensor segments = scratch.take(DType::i32, {most_segments, 3});
   const Tensor count = scratch.take(DType::i32, {1});
-  launch<list_kernel>("experts list",
-                      {.blocks = dim3(x_f16 ? 1 + size.tokens : 1), .threads = kMaxExperts}, stream,
-                      ListParams{.sorted = sorted.as<int>(),
-                                 .segments = reinterpret_cast<Segment*>(segments.data),
-                                 .segment_count = count.as<int>(),
-                                 .experts = op.experts.as<int>(),
-                                 .slots = size.slots,
-                                 .length = length,
-                                 .x_f16 = x_f16,
-                                 .x = x_f16 ? elements<__nv_bfloat16>(op.x) : nullptr,
-                                 .hidden = size.hidden});
+  if (fill)
+    launch<list_kernel>("experts list",
+                        {.blocks = dim3(x_f16 ? 1 + size.tokens : 1), .threads = kMaxExperts},
+                        stream,
+                        ListParams{.sorted = sorted.as<int>(),
+                                   .segments = reinterpret_cast<Segment*>(segments.data),
+                                   .segment_count = count.as<int>(),
+                                   .experts = op.experts.as<int>(),
+                                   .slots = size.slots,
+                                   .length = length,
+                                   .x_f16 = x_f16,
+                                   .x = x_f16 ? elements<__nv_bfloat16>(op.x) : nullptr,
+                                   .hidden = size.hidden});
   return {.list = reinterpret_cast<const Segment*>(segments.data),
           .length = count.as<int>(),
           .slots = sorted.as<int>(),
@@ -316,8 +318,9 @@ void stream(Stream& stream, const Experts& op, const Sizes& size) {
 void grouped(Stream& stream, const Experts& op, const Sizes& size) {
   const int length = grouped_tokens(op.gate_up.format, size.slots, size.experts);
   const int most = most_segments(size, length);
+  const bool few = few_slots(length, size.slots, size.experts);  // then the list is made there
   const Tensor out = stream.scratch->take(DType::bf16, {size.slots, size.hidden});
-  const SegmentList segments = list_segments(stream, op, size, length, most);
+  const SegmentList segments = list_segments(stream, op, size, length, most, nullptr, !few);
   grouped_experts(stream, op, size.top_k, length, most, segments, out);
   combine<__nv_bfloat16>(stream, op, size, out);
 }
@@ -346,9 +349,9 @@ struct Variant {
 };
 
 constexpr Variant kVariants[] = {
-    // E4M3 tokens cost less to multiply, but have to be made: worth it from a few tokens on.
-    {[](const Experts& op, const Sizes& size) {
-       return mxfp4(op) && op.gate_up.format == Format::mxfp4_fp8 && size.tokens > 4;
+    // E4M3 takes half the instructions that f16 takes to expand a weight.
+    {[](const Experts& op, const Sizes&) {
+       return mxfp4(op) && op.gate_up.format == Format::mxfp4_fp8;
      },
      grouped},
     // Few experts get more tokens than fit.

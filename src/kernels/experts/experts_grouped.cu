@@ -62,6 +62,90 @@ struct WriteSlots {
   }
 };
 
+// --- few slots: the list of segments and the records of x in one launch ------------------------------
+
+constexpr int kFew = 256;
+constexpr int kFewTokens = 16;  // of a segment
+
+struct FewParams {
+  int* sorted;  // [slots]
+  Segment* segments;
+  int* segment_count;
+  uint8_t* records;
+  const int* experts;      // [slots]
+  const __nv_bfloat16* x;  // [tokens, columns]
+  int slots, top_k, columns, stages;
+};
+
+// Every block sorts all slots for itself, in the order of slots so that all agree, and lays out its stage of
+// each; the first one writes the list. Places without a token are left as they are: a column of a product
+// depends on its own token alone.
+//   grid   stages
+//   needs  at most kFew slots and kFew experts
+__global__ void __launch_bounds__(kFew) few_kernel(const __grid_constant__ FewParams p) {
+  constexpr int kUnitBytes = kFewTokens * 64;
+  constexpr int kRecordBytes = 2 * kUnitBytes + kFewTokens * 4;
+  __shared__ int expert_of[kFew], count[kFew], first_slot[kFew], first_segment[kFew];
+  __shared__ int place[kFew], warp_sums[2][kFew / kWarp];
+  const int t = threadIdx.x, warp = t / kWarp, lane = t % kWarp;
+  count[t] = 0;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int mine = t < p.slots ? p.experts[t] : -1;
+  expert_of[t] = mine;
+  __syncthreads();
+  int rank = 0;  // among the slots of the same expert
+  if (mine >= 0) {
+    atomicAdd(&count[mine], 1);
+    for (int other = 0; other < t; ++other) rank += expert_of[other] == mine;
+  }
+  __syncthreads();
+
+  const int slots = count[t], segments = (slots + kFewTokens - 1) / kFewTokens;
+  int slot_sum = slots, segment_sum = segments;
+#pragma unroll
+  for (int other = 1; other < kWarp; other *= 2) {
+    const int a = __shfl_up_sync(~0u, slot_sum, other);
+    const int b = __shfl_up_sync(~0u, segment_sum, other);
+    if (lane >= other) slot_sum += a, segment_sum += b;
+  }
+  if (lane == kWarp - 1) warp_sums[0][warp] = slot_sum, warp_sums[1][warp] = segment_sum;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) slot_sum += warp_sums[0][w], segment_sum += warp_sums[1][w];
+  first_slot[t] = slot_sum - slots;
+  first_segment[t] = segment_sum - segments;
+  __syncthreads();
+  if (mine >= 0) place[t] = first_segment[mine] * kFewTokens + rank;
+  if (blockIdx.x == 0) {
+    for (int i = 0; i < segments; ++i)
+      p.segments[first_segment[t] + i] = {t, first_slot[t] + i * kFewTokens,
+                                          min(kFewTokens, slots - i * kFewTokens)};
+    if (mine >= 0) p.sorted[first_slot[mine] + rank] = t;
+    if (t == kFew - 1) *p.segment_count = segment_sum;
+  }
+  __syncthreads();
+
+  const int unit = lane / 16, in_unit = lane % 16 * 4;
+  const int column = blockIdx.x * 2 * kTile + lane * 4;
+  for (int slot = warp; slot < p.slots; slot += kFew / kWarp) {
+    uint32_t pairs[2] = {};
+    if (column + 4 <= p.columns) {
+      const uint2 values =
+          *reinterpret_cast<const uint2*>(p.x + int64_t(slot / p.top_k) * p.columns + column);
+      pairs[0] = values.x, pairs[1] = values.y;
+    }
+    const int token = place[slot] % kFewTokens;
+    uint8_t* record =
+        p.records + (int64_t(place[slot] / kFewTokens) * p.stages + blockIdx.x) * kRecordBytes;
+    const E4m3Four four = four_e4m3(pairs);
+    const int chunk = in_unit / 16 ^ token / 2 % 4;
+    *reinterpret_cast<uint32_t*>(record + unit * kUnitBytes + token * 64 + chunk * 16 +
+                                 in_unit % 16) = four.codes;
+    if (lane == 0)
+      reinterpret_cast<float*>(record + 2 * kUnitBytes)[scale_slot(token)] = four.scale;
+  }
+}
+
 template <class Format, int kTokens>
 void run(Stream& stream, const Experts& op, int top_k, int most_segments,
          const SegmentList& segments, const Tensor& out) {
@@ -73,14 +157,30 @@ void run(Stream& stream, const Experts& op, int top_k, int most_segments,
       record_bytes<Choice::kForm, kTokens>(most_segments, std::max(gate_up.columns, down.columns));
   uint8_t* records = scratch.take(DType::u8, {bytes}).as<uint8_t>();
 
-  SegmentList of_tokens = segments;
-  of_tokens.share = top_k;
-  make_token_records<Choice::kForm, kTokens>(stream, most_segments,
-                                             {.records = records,
-                                              .x = elements<__nv_bfloat16>(op.x),
-                                              .columns = gate_up.columns,
-                                              .stages = (gate_up.units + 1) / 2,
-                                              .segments = of_tokens});
+  const int slots = op.x.dim(0) * top_k, stages = (gate_up.units + 1) / 2;
+  if (few_slots(kTokens, slots, gate_up.experts)) {
+    // The list is only allocated so far.
+    launch<few_kernel>("experts list", {.blocks = dim3(unsigned(stages)), .threads = kFew}, stream,
+                       FewParams{.sorted = const_cast<int*>(segments.slots),
+                                 .segments = const_cast<Segment*>(segments.list),
+                                 .segment_count = const_cast<int*>(segments.length),
+                                 .records = records,
+                                 .experts = op.experts.as<int>(),
+                                 .x = elements<__nv_bfloat16>(op.x),
+                                 .slots = slots,
+                                 .top_k = top_k,
+                                 .columns = gate_up.columns,
+                                 .stages = stages});
+  } else {
+    SegmentList of_tokens = segments;
+    of_tokens.share = top_k;
+    make_token_records<Choice::kForm, kTokens>(stream, most_segments,
+                                               {.records = records,
+                                                .x = elements<__nv_bfloat16>(op.x),
+                                                .columns = gate_up.columns,
+                                                .stages = stages,
+                                                .segments = of_tokens});
+  }
   grouped_product<typename Choice::Shape>(
       "experts gate_up", stream, most_segments,
       GroupedProduct<WriteGated>{.w = gate_up,
@@ -108,6 +208,10 @@ void run(Stream& stream, const Experts& op, int top_k, int most_segments,
 }
 
 }  // namespace
+
+bool few_slots(int length, int slots, int experts) {
+  return length == kFewTokens && slots <= kFew && experts <= kFew;
+}
 
 int grouped_tokens(Format format, int slots, int experts) {
   if (format == Format::mxfp4_fp8 && slots <= 8 * experts) return 16;

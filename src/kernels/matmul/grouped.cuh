@@ -159,14 +159,14 @@ struct GroupedShape {
   // A quarter of the multiprocessor has 512 registers per lane, and each warpgroup a warp in every quarter.
   // Wide token tiles need more than an equal share, so there the loaders are a whole warpgroup that gives
   // its registers away.
-  static constexpr bool kMoveRegisters = kTokens >= 64;
+  static constexpr bool kMoveRegisters = kTokens >= 32;
   static constexpr int kLoaders = kMoveRegisters ? 4 : 1;
   static constexpr int kThreads = 128 * kRowGroups + 32 * kLoaders;
-  static constexpr int kLoaderRegisters = kRowGroups == 2 ? 56 : 32;
-  static constexpr int kLaunchRegisters = 512 / (kRowGroups + 1) / 8 * 8;
-  static constexpr int kConsumerRegisters =
+  static constexpr int kLoaderRegisters = kRowGroups == 2 && kBlocks == 1 ? 56 : 32;
+  static constexpr int kLaunchRegisters = 512 / (kRowGroups + 1) / kBlocks / 8 * 8;
+  static constexpr int kWanted =
       (kLaunchRegisters * (kRowGroups + 1) - kLoaderRegisters) / kRowGroups / 8 * 8;
-  static_assert(!kMoveRegisters || kBlocks == 1);
+  static constexpr int kConsumerRegisters = kWanted < 240 ? kWanted : 240;
 
   static constexpr int kTokenUnitBytes = kTokens * Format::kTokenBytes;
   static constexpr int kTokenStageBytes = 2 * kTokenUnitBytes;

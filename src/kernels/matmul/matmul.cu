@@ -75,14 +75,13 @@ struct Variant {
   void (*run)(Stream&, const Matmul&);
 };
 
-bool tall(const Matmul& op) { return op.weight.rows >= 16384; }
-
-template <class Weights, Format kFormat, int kTokens, int kSlabs, int kSplit>
+// `kLeast` tokens up to kTokens, of matrices with at least `kRows` rows.
+template <class Weights, Format kFormat, int kLeast, int kTokens, int kRows, int kSlabs, int kSplit>
 constexpr Variant stream_variant() {
   using Shape = StreamShape<Weights, kTokens, kSlabs, kSplit>;
   return {[](const Matmul& op) {
             return op.x.dtype == DType::bf16 && op.weight.format == kFormat &&
-                   op.x.dim(0) <= kTokens && tall(op) == (kSlabs == 4) &&
+                   op.x.dim(0) >= kLeast && op.x.dim(0) <= kTokens && op.weight.rows >= kRows &&
                    stream_fits<Shape>(op.weight.columns, op.x.dim(0)) &&
                    reinterpret_cast<uintptr_t>(op.x.data) % 16 == 0;
           },
@@ -91,13 +90,14 @@ constexpr Variant stream_variant() {
 
 constexpr Variant kVariants[] = {
     // Many rows: whole tiles a block. Few: eight warps share 16 rows, so that every multiprocessor has
-    // some.
-    stream_variant<StreamFp8, Format::fp8, 8, 4, 2>(),
-    stream_variant<StreamFp8, Format::fp8, 8, 1, 8>(),
-    stream_variant<StreamFp8, Format::fp8, 16, 4, 4>(),
-    stream_variant<StreamFp8, Format::fp8, 16, 1, 16>(),
-    stream_variant<StreamBf16, Format::bf16, 8, 4, 2>(),
-    stream_variant<StreamBf16, Format::bf16, 8, 1, 8>(),
+    // some; with more tokens 32 rows, since each block has to have the tokens.
+    stream_variant<StreamFp8, Format::fp8, 1, 8, 16384, 4, 2>(),
+    stream_variant<StreamFp8, Format::fp8, 5, 8, 4096, 2, 4>(),
+    stream_variant<StreamFp8, Format::fp8, 1, 8, 1, 1, 8>(),
+    stream_variant<StreamFp8, Format::fp8, 9, 16, 16384, 4, 4>(),
+    stream_variant<StreamFp8, Format::fp8, 9, 16, 1, 1, 16>(),
+    stream_variant<StreamBf16, Format::bf16, 1, 8, 16384, 4, 2>(),
+    stream_variant<StreamBf16, Format::bf16, 1, 8, 1, 1, 8>(),
     {[](const Matmul& op) { return op.x.dim(0) > 4 && grouped_takes(op); }, grouped_matmul},
     {[](const Matmul&) { return true; }, plain},
 };

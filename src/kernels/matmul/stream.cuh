@@ -321,12 +321,13 @@ template <class S, class Epilogue>
 void stream_product(const char* name, Stream& stream, int most_segments, int most_tokens,
                     const StreamProduct<Epilogue>& product) {
   const int items = most_segments * (product.w.row_blocks * 4 / S::kSlabs);
-  launch<stream_kernel<S, Epilogue>>(
-      name,
-      {.blocks = dim3(unsigned(std::min(items, multiprocessors() * S::kBlocks))),
-       .threads = S::kThreads,
-       .shared_bytes = S::shared_bytes(product.w.columns, std::min(most_tokens, S::kTokens))},
-      stream, product);
+  const int shared = S::shared_bytes(product.w.columns, std::min(most_tokens, S::kTokens));
+  const int resident = resident_blocks<stream_kernel<S, Epilogue>>(name, S::kThreads, shared);
+  launch<stream_kernel<S, Epilogue>>(name,
+                                     {.blocks = dim3(unsigned(std::min(items, resident))),
+                                      .threads = S::kThreads,
+                                      .shared_bytes = shared},
+                                     stream, product);
 }
 
 }  // namespace rose::cuda

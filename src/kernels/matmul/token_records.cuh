@@ -23,6 +23,26 @@ struct TokenRecords {
   SegmentList segments;
 };
 
+// Four bf16 of each lane of a warp as E4M3, with one scale for all 128.
+struct E4m3Four {
+  uint32_t codes;
+  float scale;
+};
+__device__ __forceinline__ E4m3Four four_e4m3(const uint32_t (&pairs)[2]) {
+  float values[4], most = 0;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    values[j] = __uint_as_float(j % 2 ? pairs[j / 2] & 0xffff0000u : pairs[j / 2] << 16);
+    most = fmaxf(most, fabsf(values[j]));
+  }
+  most = warp_max(most);
+  constexpr float kLeast = 1e-30f;  // below it all is zero: 448 / most must be a number
+  const float inverse = most > kLeast ? 448 / most : 0;
+  return {pack_e4m3(values[0] * inverse, values[1] * inverse) |
+              uint32_t(pack_e4m3(values[2] * inverse, values[3] * inverse)) << 16,
+          most > kLeast ? most / 448 : 0};
+}
+
 constexpr int kRecordThreads = 256;
 
 // A warp a token, four columns a lane.
@@ -60,20 +80,11 @@ __global__ void __launch_bounds__(kRecordThreads)
     }
     uint8_t* row = record + unit * kUnitBytes + token * kRowBytes;
     if constexpr (kForm == TokenForm::e4m3) {
-      float values[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        values[j] = __uint_as_float(j % 2 ? pairs[j / 2] & 0xffff0000u : pairs[j / 2] << 16);
-      float most = 0;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) most = fmaxf(most, fabsf(values[j]));
-      most = warp_max(most);
-      const float scale = most > 0 ? most / 448 : 0, inverse = most > 0 ? 448 / most : 0;
-      const uint32_t codes = pack_e4m3(values[0] * inverse, values[1] * inverse) |
-                             uint32_t(pack_e4m3(values[2] * inverse, values[3] * inverse)) << 16;
+      const E4m3Four four = four_e4m3(pairs);
       const int chunk = in_unit / 16 ^ token / 2 % 4;
-      *reinterpret_cast<uint32_t*>(row + chunk * 16 + in_unit % 16) = codes;
-      if (lane == 0) reinterpret_cast<float*>(record + 2 * kUnitBytes)[scale_slot(token)] = scale;
+      *reinterpret_cast<uint32_t*>(row + chunk * 16 + in_unit % 16) = four.codes;
+      if (lane == 0)
+        reinterpret_cast<float*>(record + 2 * kUnitBytes)[scale_slot(token)] = four.scale;
     } else if constexpr (kForm == TokenForm::bf16) {
       const int chunk = in_unit / 8 ^ token % 8;
       *reinterpret_cast<uint2*>(row + chunk * 16 + in_unit % 8 * 2) =
@@ -116,7 +127,7 @@ struct GroupedChoice<GroupedMxfp4E4m3, 16> {
 };
 template <>
 struct GroupedChoice<GroupedMxfp4E4m3, 32> {
-  using Shape = GroupedShape<GroupedMxfp4E4m3, 32, 3, 8, 1>;
+  using Shape = GroupedShape<GroupedMxfp4E4m3, 32, 2, 6, 2>;
   static constexpr TokenForm kForm = TokenForm::e4m3;
 };
 template <>

@@ -191,6 +191,7 @@ void pack(Stream& stream, const Pack& op) {
   part = std::min<int64_t>(std::max<int64_t>(part, kTile), from.rows);
   if (transposed) part = from.rows;  // its rows are not together
   const int64_t scales_at = (part * row_bytes + 255) / 256 * 256;
+  const Turn turn;  // the staging memory is shared
   uint8_t* staged = staging(stream, scales_at + part * row_scale_bytes);
 
   for (int expert = 0; expert < from.experts; ++expert)

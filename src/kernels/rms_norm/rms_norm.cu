@@ -34,11 +34,15 @@ struct alignas(sizeof(T) * kSize) Pack {
 template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const __grid_constant__ Params<T> p) {
   using Values = Pack<T, kSize>;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
   const int64_t row = int64_t(blockIdx.x) * p.hidden;
   constexpr int kStep = kThreads * kSize;
   const int first = threadIdx.x * kSize;
+  float gain[kSize] = {};  // of the first step: no kernel writes it
+  if (first < p.hidden)
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) gain[i] = p.gain[first + i];
+  wait_for_previous_kernel();
+  let_next_kernel_start();
 
   Values kept = {};  // of the first step
   float sum = 0;
@@ -61,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const __grid_constan
     Values x = h == first ? kept : *reinterpret_cast<const Values*>(p.x + row + h);
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
-      x.at[i] = from_float<T>(to_float(x.at[i]) * scale * p.gain[h + i]);
+      x.at[i] = from_float<T>(to_float(x.at[i]) * scale * (h == first ? gain[i] : p.gain[h + i]));
     *reinterpret_cast<Values*>(p.y + row + h) = x;
   }
 }

@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   const int half = p.head_dim / 2;
   float* cos = cos_sin;
   float* sin = cos_sin + half;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
+  // Positions and page tables are no kernel's of this step: all but the values may be ready early.
   const int token = blockIdx.x, position = p.positions[token];
   for (int k = threadIdx.x; k < half; k += kThreads) {
     const float angle = float(position) * p.inverse_frequency[k];
@@ -61,6 +60,8 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
 
   const int page = p.page_table[int64_t(p.sequence[token]) * p.table_width + position / kPageSize];
+  wait_for_previous_kernel();
+  let_next_kernel_start();
   T* row = p.qkv + int64_t(token) * (p.heads + 2 * p.kv_heads) * p.head_dim;
   const int rotated = (p.heads + p.kv_heads) * half;  // pairs of queries and keys
   const auto place = [&](int kv_head, int part) {

@@ -113,18 +113,44 @@ __global__ void __launch_bounds__(kMmaWarps* kWarp)
   const auto at = [](const __nv_bfloat16* row, int column) {
     return *reinterpret_cast<const uint4*>(row + column);
   };
+  // The first units' weights, before the kernel before has ended: no kernel writes them.
+  constexpr int kEarly = 3;
+  const int units = p.hidden / 64;
+  uint4 early[kEarly][2][2];
+#pragma unroll
+  for (int i = 0; i < kEarly; ++i)
+    if (warp + i * kMmaWarps < units)
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+        early[i][part][0] = at(low, (warp + i * kMmaWarps) * 64 + part * 32);
+        early[i][part][1] = at(high, (warp + i * kMmaWarps) * 64 + part * 32);
+      }
   wait_for_previous_kernel();
   let_next_kernel_start();
 
   float sum[4] = {};
-#pragma unroll 3
-  for (int unit = warp; unit < p.hidden / 64; unit += kMmaWarps)
+  const auto multiply = [&](const uint4& a, const uint4& b, const uint4& t) {
+    mma_bf16(sum, a.x, b.x, a.y, b.y, t.x, t.y);
+    mma_bf16(sum, a.z, b.z, a.w, b.w, t.z, t.w);
+  };
+  uint4 tokens_of[kEarly][2];
+#pragma unroll
+  for (int i = 0; i < kEarly; ++i)
+    if (warp + i * kMmaWarps < units)
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+        tokens_of[i][part] = at(x, (warp + i * kMmaWarps) * 64 + part * 32);
+#pragma unroll
+  for (int i = 0; i < kEarly; ++i)
+    if (warp + i * kMmaWarps < units)
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+        multiply(early[i][part][0], early[i][part][1], tokens_of[i][part]);
+  for (int unit = warp + kEarly * kMmaWarps; unit < units; unit += kMmaWarps)
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
       const int column = unit * 64 + part * 32;
-      const uint4 a = at(low, column), b = at(high, column), t = at(x, column);
-      mma_bf16(sum, a.x, b.x, a.y, b.y, t.x, t.y);
-      mma_bf16(sum, a.z, b.z, a.w, b.w, t.z, t.w);
+      multiply(at(low, column), at(high, column), at(x, column));
     }
 #pragma unroll
   for (int i = 0; i < 4; ++i) sums[warp][g + i / 2 * 8][2 * c + i % 2] = sum[i];
