@@ -5,7 +5,7 @@ ARGS ?=
 .PHONY: build serve chat bench test test-asan test-cuda bundle format clean
 
 build: packages-build
-	cmake --preset release >/dev/null
+	cmake --preset release -DROSE_TESTS=OFF >/dev/null
 	cmake --build build --target rose
 
 serve: build
@@ -22,7 +22,7 @@ bench: build
 # official client against a running server, the include directions, the format, the CUDA build.
 test: packages-test
 	python3 tools/check_layers.py
-	cmake --preset release -DROSE_WERROR=ON >/dev/null
+	cmake --preset release -DROSE_TESTS=ON -DROSE_WERROR=ON >/dev/null
 	cmake --build build
 	ctest --test-dir build --output-on-failure -j2
 	tests/client/run.sh build

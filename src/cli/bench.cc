@@ -80,10 +80,9 @@ Status bench_latency(Arguments arguments) {
   Table table({"test", "tokens", "ms", "spread", "tokens/s", "GB/s", "of read", "GFLOP/s"});
   TRY(table.choose(options.output));
 
+  // Before the model is in memory, so that both fit where it alone does.
+  const double read = measure_read_bandwidth(options.model.threads);
   const std::unique_ptr<Runtime> runtime = TRY(open_runtime(options.model));
-  const double read = measure_read_bandwidth(*runtime->threads);
-  std::fprintf(stderr, "a plain read of memory by %d threads: %.1f GB/s\n",
-               runtime->threads->threads(), read / 1e9);
 
   const auto add = [&](const std::string& name, int tokens, const StepTimes& times) {
     const double median = times.median_s();

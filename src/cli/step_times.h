@@ -22,7 +22,7 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
 // included. Each repeat feeds other tokens, so that they meet other experts.
 Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warmup, int repeats);
 
-// Bytes per second of reading more memory than any cache holds, by all threads.
-double measure_read_bandwidth(ThreadPool& threads);
+// Bytes per second of reading more memory than any cache holds, by as many threads as the option says.
+double measure_read_bandwidth(int thread_count);
 
 }  // namespace rose
