@@ -158,8 +158,29 @@ test('errors have the client\'s own classes', async () => {
   await assert.rejects(client.chat.completions.create({ model: name, messages: [] }),
     OpenAI.BadRequestError);
   await assert.rejects(
-    client.chat.completions.create(ask('Hi', { model: name, response_format: { type: 'json_object' } })),
-    /json_object/);
+    client.chat.completions.create(ask('Hi', { model: name, response_format: { type: 'xml' } })),
+    (error) => error instanceof OpenAI.BadRequestError && /xml/.test(error.message));
+});
+
+test('an answer keeps to its schema, and a forced call to its tool', async () => {
+  const name = await model();
+  const schema = {
+    type: 'object', additionalProperties: false, required: ['city', 'population'],
+    properties: { city: { enum: ['Oslo', 'Rome'] }, population: { type: 'integer' } },
+  };
+  const { choices: [answer] } = await client.chat.completions.create(ask('Tell me of a city.', {
+    model: name, response_format: { type: 'json_schema', json_schema: { name: 'city', schema } },
+  }));
+  assert.equal(answer.finish_reason, 'stop');
+  const city = JSON.parse(answer.message.content);
+  assert.deepEqual(Object.keys(city).sort(), ['city', 'population']);
+  assert.ok(['Oslo', 'Rome'].includes(city.city) && Number.isInteger(city.population));
+
+  const { choices: [forced] } = await client.chat.completions.create(ask('What is 2 + 2?', {
+    model: name, tools, tool_choice: 'required',
+  }));
+  assert.equal(forced.message.tool_calls[0].function.name, 'get_weather');
+  JSON.parse(forced.message.tool_calls[0].function.arguments);
 });
 
 test('a stream that is given up frees its sequence', async () => {
