@@ -199,12 +199,15 @@ void run(Stream& stream, const Experts& op, int top_k, int most_segments,
                                               .segments = segments});
   grouped_product<typename Choice::Shape>(
       "experts down", stream, most_segments,
-      GroupedProduct<WriteSlots>{.w = down,
-                                 .records = records,
-                                 .segments = segments,
-                                 .epilogue = {.out = elements<__nv_bfloat16>(out),
-                                              .bias = op.down_bias.as<float>(),
-                                              .slots = segments.slots}});
+      GroupedProduct<WriteSlots>{
+          .w = down,
+          .records = records,
+          .segments = segments,
+          .epilogue = {.out = elements<__nv_bfloat16>(out),
+                       .bias = op.down_bias.as<float>(),
+                       .slots = segments.slots},
+          // It was complete before the gate's kernel, so before what follows that.
+          .listed_early = true});
 }
 
 }  // namespace

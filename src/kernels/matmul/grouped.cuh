@@ -195,6 +195,9 @@ struct GroupedProduct {
   const uint8_t* records;  // [segments, stages] of kRecordBytes
   SegmentList segments;
   Epilogue epilogue;
+  // Whether the list of segments was complete when the kernel before began: then the first weights are
+  // fetched before it ends.
+  bool listed_early = false;
 };
 
 // The same in all lanes, which the compiler cannot know of an expression of threadIdx.
@@ -249,7 +252,8 @@ __device__ __forceinline__ void produce(const GroupedProduct<Epilogue>& op, cons
   const int stages = (op.w.units + 1) / 2;
   RingPosition<S> at;
   at.advance(loader);
-  int first = loader;  // our first stage in a tile
+  int first = loader;   // our first stage in a tile
+  bool waited = false;  // for the kernel that lays out the tokens
 
   for_each_tile<S>(op.w, tiles, [&](int segment, int row_block) {
     const int64_t first_block =
@@ -261,19 +265,41 @@ __device__ __forceinline__ void produce(const GroupedProduct<Epilogue>& op, cons
     }
     const uint8_t* records = op.records + int64_t(segment) * stages * S::kRecordBytes;
 
-    int stage = first;
-    for (; stage < stages; stage += S::kLoaders, at.advance(S::kLoaders)) {
-      barrier_wait(ring.empty(at.offset), at.parity ^ 1);
+    const auto load_weights = [&](int stage, int offset) {
       const int bytes = (2 * stage + 1 < op.w.units ? 2 : 1) * Format::kTileBytes;
-      uint64_t* full = ring.full(at.offset);
+      uint64_t* full = ring.full(offset);
       barrier_expect(full, S::kRowGroups * bytes + S::kRecordBytes);
       for (int r = 0; r < S::kRowGroups; ++r)
-        bulk_load(ring.weights(at.offset, r, 0), weights[r] + stage * 2 * Format::kTileBytes, bytes,
+        bulk_load(ring.weights(offset, r, 0), weights[r] + stage * 2 * Format::kTileBytes, bytes,
                   full);
-      bulk_load(ring.tokens(at.offset), records + stage * S::kRecordBytes, S::kRecordBytes, full);
+    };
+    int stage = first;
+    int early = 0;  // stages whose weights are on their way
+    if (!waited) {
+      if (op.listed_early) {
+        RingPosition<S> to = at;
+        early = min(stages, S::kStages);
+        for (int s = stage; s < early; s += S::kLoaders, to.advance(S::kLoaders))
+          load_weights(s, to.offset);
+      }
+      wait_for_previous_kernel();
+      let_next_kernel_start();
+      waited = true;
+    }
+    for (; stage < stages; stage += S::kLoaders, at.advance(S::kLoaders)) {
+      if (stage >= early) {
+        barrier_wait(ring.empty(at.offset), at.parity ^ 1);
+        load_weights(stage, at.offset);
+      }
+      bulk_load(ring.tokens(at.offset), records + stage * S::kRecordBytes, S::kRecordBytes,
+                ring.full(at.offset));
     }
     first = stage - stages;
   });
+  if (!waited) {  // nothing to do, but the kernels after this rely on those before it having ended
+    wait_for_previous_kernel();
+    let_next_kernel_start();
+  }
 }
 
 // What one warpgroup computes: 64 rows x kTokens, in registers.
@@ -460,8 +486,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     }
     barrier_init_done();
   }
-  wait_for_previous_kernel();
-  let_next_kernel_start();
+  if (!op.listed_early) wait_for_previous_kernel();
   if (threadIdx.x == 0)
     tiles = op.segments.count(S::kTokens) * ((op.w.row_blocks + S::kRowGroups - 1) / S::kRowGroups);
   __syncthreads();

@@ -60,7 +60,8 @@ void run(Stream& stream, const Matmul& op) {
                                 .segments = list,
                                 .epilogue = {.y = op.y.data,
                                              .y_bf16 = op.y.dtype == DType::bf16,
-                                             .bias = op.bias ? op.bias.as<float>() : nullptr}});
+                                             .bias = op.bias ? op.bias.as<float>() : nullptr},
+                                .listed_early = true});
   stream.scratch->rewind(mark);  // what follows on the stream runs after this
 }
 

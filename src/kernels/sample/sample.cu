@@ -275,7 +275,7 @@ constexpr int kMaxGreedyRows = 4096;
 __device__ int arrived[kMaxGreedyRows];
 
 struct GreedyParams {
-  Outcome* outcomes;    // [rows]
+  int* tokens;          // [rows]
   const float* logits;  // [rows, columns]
   uint64_t* parts;      // [rows, kGreedyBlocks]
   int columns, vocab;
@@ -321,12 +321,7 @@ __global__ void __launch_bounds__(kGreedyThreads)
   __syncthreads();
   if (!last) return;
   best = largest(threadIdx.x < kGreedyBlocks ? __ldcg(parts + threadIdx.x) : 0);
-  if (threadIdx.x == 0) {
-    Outcome& outcome = p.outcomes[blockIdx.y];
-    outcome.token = best == 0 ? -1 : token_of(best);
-    outcome.logprob = 0;
-    outcome.tops = 0;
-  }
+  if (threadIdx.x == 0) p.tokens[blockIdx.y] = best == 0 ? -1 : token_of(best);
 }
 
 bool plainly_greedy(const SampleRow& row) {
@@ -427,30 +422,35 @@ void sample(Stream& stream, const Sample& op) {
 
   Arena& scratch = *stream.scratch;
   const Arena::Mark mark = scratch.mark();
-  const int64_t outcome_bytes = rows * int64_t(sizeof(Outcome));
-  const Tensor outcomes = scratch.take(DType::u8, {outcome_bytes});
   if (rows <= kMaxGreedyRows && std::all_of(op.rows.begin(), op.rows.end(), plainly_greedy)) {
+    const Tensor tokens = scratch.take(DType::i32, {rows});
     const Tensor parts = scratch.take(DType::i64, {rows, kGreedyBlocks});
     launch<greedy_kernel>(
         "sample", {.blocks = dim3(kGreedyBlocks, unsigned(rows)), .threads = kGreedyThreads},
         stream,
-        GreedyParams{.outcomes = reinterpret_cast<Outcome*>(outcomes.data),
+        GreedyParams{.tokens = tokens.as<int>(),
                      .logits = op.logits.as<float>(),
                      .parts = reinterpret_cast<uint64_t*>(parts.data),
                      .columns = int(columns),
                      .vocab = op.vocab});
+    std::vector<int> results(static_cast<size_t>(rows));
+    stream.device->download(stream, results.data(), tokens.data, tokens.bytes());
+    stream.device->synchronize(stream);
+    for (size_t i = 0; i < results.size(); ++i)
+      op.results[i] = {.token = results[i], .logprob = 0, .top = {}};
   } else {
+    const int64_t outcome_bytes = rows * int64_t(sizeof(Outcome));
+    const Tensor outcomes = scratch.take(DType::u8, {outcome_bytes});
     launch_sample(stream, op, int(rows), int(columns), reinterpret_cast<Outcome*>(outcomes.data));
+    std::vector<Outcome> results(static_cast<size_t>(rows));
+    stream.device->download(stream, results.data(), outcomes.data, outcome_bytes);
+    stream.device->synchronize(stream);
+    for (size_t i = 0; i < results.size(); ++i)
+      op.results[i] = {.token = results[i].token,
+                       .logprob = results[i].logprob,
+                       .top = {results[i].top, results[i].top + results[i].tops}};
   }
-
-  std::vector<Outcome> results(static_cast<size_t>(rows));
-  stream.device->download(stream, results.data(), outcomes.data, outcome_bytes);
-  stream.device->synchronize(stream);
   scratch.rewind(mark);
-  for (size_t i = 0; i < results.size(); ++i)
-    op.results[i] = {.token = results[i].token,
-                     .logprob = results[i].logprob,
-                     .top = {results[i].top, results[i].top + results[i].tops}};
 }
 
 }  // namespace rose::cuda
