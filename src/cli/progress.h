@@ -13,7 +13,6 @@ class StatusLine {
   StatusLine();
   void draw(const std::string& text);    // on a terminal only, at most 20 times a second
   void commit(const std::string& text);  // the last word of a phase: stays
-  bool terminal() const { return terminal_; }
 
  private:
   bool terminal_;
