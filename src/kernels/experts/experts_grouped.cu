@@ -1,6 +1,9 @@
+#include "kernels/experts/grouped.h"
+
 #include "device/arena.h"
 #include "kernels/experts/gated.cuh"
-#include "kernels/experts/grouped.h"
+#include "kernels/matmul/grouped.cuh"
+#include "kernels/matmul/grouped_epilogue.cuh"
 #include "kernels/matmul/token_records.cuh"
 
 namespace rose::cuda {
@@ -84,7 +87,7 @@ struct FewParams {
 //   needs  at most kFew slots and kFew experts
 __global__ void __launch_bounds__(kFew) few_kernel(const __grid_constant__ FewParams p) {
   constexpr int kUnitBytes = kFewTokens * 64;
-  constexpr int kRecordBytes = 2 * kUnitBytes + kFewTokens * 4;
+  constexpr int kRecordBytes = record_bytes(TokenForm::e4m3, kFewTokens);
   __shared__ int expert_of[kFew], count[kFew], first_slot[kFew], first_segment[kFew];
   __shared__ int place[kFew], warp_sums[2][kFew / kWarp];
   const int t = threadIdx.x, warp = t / kWarp, lane = t % kWarp;
@@ -149,13 +152,11 @@ __global__ void __launch_bounds__(kFew) few_kernel(const __grid_constant__ FewPa
 template <class Format, int kTokens>
 void run(Stream& stream, const Experts& op, int top_k, int most_segments,
          const SegmentList& segments, const Tensor& out) {
-  using Choice = GroupedChoice<Format, kTokens>;
-  Arena& scratch = *stream.scratch;
+  using S = ScheduledShape<Format, kTokens>;
   const Tiles gate_up(op.gate_up), down(op.down);
-  const Tensor a = scratch.take(DType::bf16, {op.x.dims[0] * top_k, op.down.columns});
-  const int64_t bytes =
-      record_bytes<Choice::kForm, kTokens>(most_segments, std::max(gate_up.columns, down.columns));
-  uint8_t* records = scratch.take(DType::u8, {bytes}).as<uint8_t>();
+  const Tensor a = stream.scratch->take(DType::bf16, {op.x.dims[0] * top_k, op.down.columns});
+  uint8_t* records =
+      take_token_records<S>(stream, most_segments, std::max(gate_up.columns, down.columns));
 
   const int slots = op.x.dim(0) * top_k, stages = (gate_up.units + 1) / 2;
   if (few_slots(kTokens, slots, gate_up.experts)) {
@@ -174,40 +175,38 @@ void run(Stream& stream, const Experts& op, int top_k, int most_segments,
   } else {
     SegmentList of_tokens = segments;
     of_tokens.share = top_k;
-    make_token_records<Choice::kForm, kTokens>(stream, most_segments,
-                                               {.records = records,
-                                                .x = elements<__nv_bfloat16>(op.x),
-                                                .columns = gate_up.columns,
-                                                .stages = stages,
-                                                .segments = of_tokens});
+    make_token_records<S>(stream, most_segments,
+                          {.records = records,
+                           .x = elements<__nv_bfloat16>(op.x),
+                           .columns = gate_up.columns,
+                           .stages = stages,
+                           .segments = of_tokens});
   }
-  grouped_product<typename Choice::Shape>(
-      "experts gate_up", stream, most_segments,
-      GroupedProduct<WriteGated>{.w = gate_up,
-                                 .records = records,
-                                 .segments = segments,
-                                 .epilogue = {.a = elements<__nv_bfloat16>(a),
-                                              .bias = op.gate_up_bias.as<float>(),
-                                              .slots = segments.slots,
-                                              .limit = op.limit,
-                                              .alpha = op.alpha}});
-  make_token_records<Choice::kForm, kTokens>(stream, most_segments,
-                                             {.records = records,
-                                              .x = elements<__nv_bfloat16>(a),
-                                              .columns = down.columns,
-                                              .stages = (down.units + 1) / 2,
-                                              .segments = segments});
-  grouped_product<typename Choice::Shape>(
-      "experts down", stream, most_segments,
-      GroupedProduct<WriteSlots>{
-          .w = down,
-          .records = records,
-          .segments = segments,
-          .epilogue = {.out = elements<__nv_bfloat16>(out),
-                       .bias = op.down_bias.as<float>(),
-                       .slots = segments.slots},
-          // It was complete before the gate's kernel, so before what follows that.
-          .listed_early = true});
+  grouped_product<S>("experts gate_up", stream, most_segments,
+                     GroupedProduct<WriteGated>{.w = gate_up,
+                                                .records = records,
+                                                .segments = segments,
+                                                .epilogue = {.a = elements<__nv_bfloat16>(a),
+                                                             .bias = op.gate_up_bias.as<float>(),
+                                                             .slots = segments.slots,
+                                                             .limit = op.limit,
+                                                             .alpha = op.alpha}});
+  make_token_records<S>(stream, most_segments,
+                        {.records = records,
+                         .x = elements<__nv_bfloat16>(a),
+                         .columns = down.columns,
+                         .stages = (down.units + 1) / 2,
+                         .segments = segments});
+  grouped_product<S>("experts down", stream, most_segments,
+                     GroupedProduct<WriteSlots>{
+                         .w = down,
+                         .records = records,
+                         .segments = segments,
+                         .epilogue = {.out = elements<__nv_bfloat16>(out),
+                                      .bias = op.down_bias.as<float>(),
+                                      .slots = segments.slots},
+                         // It was complete before the gate's kernel, so before what follows that.
+                         .listed_early = true});
 }
 
 }  // namespace

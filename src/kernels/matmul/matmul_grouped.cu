@@ -1,5 +1,8 @@
-#include "device/arena.h"
 #include "kernels/matmul/grouped.h"
+
+#include "device/arena.h"
+#include "kernels/matmul/grouped.cuh"
+#include "kernels/matmul/grouped_epilogue.cuh"
 #include "kernels/matmul/token_records.cuh"
 
 namespace rose::cuda {
@@ -38,22 +41,19 @@ struct WriteRows {
 
 template <class Format, int kTokens>
 void run(Stream& stream, const Matmul& op) {
-  using Choice = GroupedChoice<Format, kTokens>;
+  using S = ScheduledShape<Format, kTokens>;
   const int tokens = op.x.dim(0), segments = (tokens + kTokens - 1) / kTokens;
   const Arena::Mark mark = stream.scratch->mark();
-  uint8_t* records =
-      stream.scratch
-          ->take(DType::u8, {record_bytes<Choice::kForm, kTokens>(segments, op.weight.columns)})
-          .as<uint8_t>();
+  uint8_t* records = take_token_records<S>(stream, segments, op.weight.columns);
   const Tiles w(op.weight);
   const SegmentList list = {.tokens = tokens};
-  make_token_records<Choice::kForm, kTokens>(stream, segments,
-                                             {.records = records,
-                                              .x = elements<__nv_bfloat16>(op.x),
-                                              .columns = w.columns,
-                                              .stages = (w.units + 1) / 2,
-                                              .segments = list});
-  grouped_product<typename Choice::Shape>(
+  make_token_records<S>(stream, segments,
+                        {.records = records,
+                         .x = elements<__nv_bfloat16>(op.x),
+                         .columns = w.columns,
+                         .stages = (w.units + 1) / 2,
+                         .segments = list});
+  grouped_product<S>(
       "matmul", stream, segments,
       GroupedProduct<WriteRows>{.w = w,
                                 .records = records,

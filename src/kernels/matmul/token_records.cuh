@@ -10,11 +10,13 @@
 //
 // Places of tokens that a segment does not have hold zeros.
 #pragma once
-#include "kernels/matmul/grouped.cuh"
+#include "device/arena.h"
+#include "device/launch.cuh"
+#include "device/warp.cuh"
+#include "kernels/matmul/grouped_shape.cuh"
+#include "kernels/matmul/segments.cuh"
 
 namespace rose::cuda {
-
-enum class TokenForm { e4m3, bf16, f16 };
 
 struct TokenRecords {
   uint8_t* records;
@@ -50,9 +52,8 @@ constexpr int kRecordThreads = 256;
 template <TokenForm kForm, int kTokens>
 __global__ void __launch_bounds__(kRecordThreads)
     token_records_kernel(const __grid_constant__ TokenRecords p) {
-  constexpr int kRowBytes = kForm == TokenForm::e4m3 ? 64 : 128;
-  constexpr int kUnitBytes = kTokens * kRowBytes;
-  constexpr int kRecordBytes = 2 * kUnitBytes + (kForm == TokenForm::e4m3 ? kTokens * 4 : 0);
+  constexpr int kRowBytes = unit_bytes(kForm), kUnitBytes = kTokens * kRowBytes;
+  constexpr int kRecordBytes = record_bytes(kForm, kTokens);
   wait_for_previous_kernel();
   let_next_kernel_start();
   const int stage = blockIdx.x, at = blockIdx.y;
@@ -100,70 +101,22 @@ __global__ void __launch_bounds__(kRecordThreads)
   }
 }
 
-template <TokenForm kForm, int kTokens>
-int64_t record_bytes(int most_segments, int columns) {
+// Room for them in scratch memory.
+template <class S>
+uint8_t* take_token_records(Stream& stream, int most_segments, int columns) {
   const int64_t stages = (columns + 2 * kTile - 1) / (2 * kTile);
-  return most_segments * stages * kTokens * (kForm == TokenForm::e4m3 ? 2 * 64 + 4 : 2 * 128);
+  return stream.scratch->take(DType::u8, {most_segments * stages * S::kRecordBytes})
+      .template as<uint8_t>();
 }
 
-// `records`: record_bytes of them.
-template <TokenForm kForm, int kTokens>
+template <class S>
 void make_token_records(Stream& stream, int most_segments, const TokenRecords& tokens) {
-  launch<token_records_kernel<kForm, kTokens>>(
+  constexpr int kParts = (S::kTokens + 31) / 32;
+  launch<token_records_kernel<S::Format::kForm, S::kTokens>>(
       "token records",
-      {.blocks =
-           dim3(unsigned(tokens.stages), unsigned(most_segments), kTokens < 32 ? 1 : kTokens / 32),
+      {.blocks = dim3(unsigned(tokens.stages), unsigned(most_segments), kParts),
        .threads = kRecordThreads},
       stream, tokens);
 }
-
-// The form that a format of weights meets, and the shape of the kernel.
-template <class Format, int kTokens>
-struct GroupedChoice;
-template <>
-struct GroupedChoice<GroupedMxfp4E4m3, 16> {
-  using Shape = GroupedShape<GroupedMxfp4E4m3, 16, 2, 8, 2>;
-  static constexpr TokenForm kForm = TokenForm::e4m3;
-};
-template <>
-struct GroupedChoice<GroupedMxfp4E4m3, 32> {
-  using Shape = GroupedShape<GroupedMxfp4E4m3, 32, 2, 6, 2>;
-  static constexpr TokenForm kForm = TokenForm::e4m3;
-};
-template <>
-struct GroupedChoice<GroupedMxfp4E4m3, 128> {
-  using Shape = GroupedShape<GroupedMxfp4E4m3, 128, 2, 6, 1>;
-  static constexpr TokenForm kForm = TokenForm::e4m3;
-};
-template <>
-struct GroupedChoice<GroupedMxfp4F16, 32> {
-  using Shape = GroupedShape<GroupedMxfp4F16, 32, 2, 6, 1>;
-  static constexpr TokenForm kForm = TokenForm::f16;
-};
-template <>
-struct GroupedChoice<GroupedMxfp4F16, 128> {
-  using Shape = GroupedShape<GroupedMxfp4F16, 128, 2, 4, 1>;
-  static constexpr TokenForm kForm = TokenForm::f16;
-};
-template <>
-struct GroupedChoice<GroupedFp8, 32> {
-  using Shape = GroupedShape<GroupedFp8, 32, 1, 7, 2>;
-  static constexpr TokenForm kForm = TokenForm::e4m3;
-};
-template <>
-struct GroupedChoice<GroupedFp8, 128> {
-  using Shape = GroupedShape<GroupedFp8, 128, 2, 5, 1>;
-  static constexpr TokenForm kForm = TokenForm::e4m3;
-};
-template <>
-struct GroupedChoice<GroupedBf16, 32> {
-  using Shape = GroupedShape<GroupedBf16, 32, 1, 7, 1>;
-  static constexpr TokenForm kForm = TokenForm::bf16;
-};
-template <>
-struct GroupedChoice<GroupedBf16, 64> {
-  using Shape = GroupedShape<GroupedBf16, 64, 2, 4, 1>;
-  static constexpr TokenForm kForm = TokenForm::bf16;
-};
 
 }  // namespace rose::cuda

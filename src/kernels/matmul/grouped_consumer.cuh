@@ -1,0 +1,200 @@
+// The multiplying half of grouped.cuh: what one warpgroup does.
+#pragma once
+#include "kernels/matmul/grouped_shape.cuh"
+#include "kernels/matmul/segments.cuh"
+
+namespace rose::cuda {
+
+template <class Epilogue>
+struct GroupedProduct {
+  Tiles w;
+  const uint8_t* records;  // [segments, stages] of kRecordBytes
+  SegmentList segments;
+  Epilogue epilogue;
+  // Whether the list of segments was complete when the kernel before began: then the first weights are
+  // fetched before it ends.
+  bool listed_early = false;
+};
+
+// The same in all lanes, which the compiler cannot know of an expression of threadIdx.
+__device__ inline int uniform(int value) { return __shfl_sync(~0u, value, 0); }
+
+// Tiles are dealt round-robin: every row tile of a segment, then the next segment.
+// Their number waits in shared memory: a register less in the loops.
+template <class S, class Body>
+__device__ __forceinline__ void for_each_tile(const Tiles& w, const volatile int& tiles,
+                                              Body&& body) {
+  const int row_tiles = (w.row_blocks + S::kRowGroups - 1) / S::kRowGroups;
+  for (int item = blockIdx.x; item < tiles; item += gridDim.x)
+    body(item / row_tiles, item % row_tiles * S::kRowGroups);
+}
+
+// What one warpgroup computes: 64 rows x kTokens, in registers.
+template <class S, class Epilogue>
+struct Consumer {
+  using Format = typename S::Format;
+  static constexpr int kSums = S::kTokens / 2;
+  static constexpr int kFragment = Format::kFragment;
+
+  const GroupedProduct<Epilogue>& op;
+  const Ring<S>& ring;
+  uint8_t* const out_stage;  // [row_groups, tokens, 64] bf16 on their way out
+  const int row_group;
+
+  // Computed when needed: as members they would cost a register each.
+  static __device__ __forceinline__ int thread() { return threadIdx.x % 128; }
+  static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
+
+  __device__ __forceinline__ void wait(const RingPosition<S>& at) const {
+    barrier_wait(ring.full(at.offset), at.parity);
+  }
+  __device__ __forceinline__ void release(int stage) const {
+    if (lane() == 0) barrier_arrive(ring.empty(stage));
+  }
+
+  __device__ __forceinline__ void multiply(float (&sum)[kSums], const uint32_t* a, int stage,
+                                           int unit, bool add) const {
+    const uint64_t tokens = operand<unit_bytes(Format::kForm)>(shared_address(ring.tokens(stage)));
+    Format::template multiply<S::kTokens>(sum, a, ring.weights(stage, row_group, unit),
+                                          tokens + unit * (S::kTokenUnitBytes >> 4), add);
+  }
+
+  // Scales of this thread's columns.
+  struct Scales {
+    float4 of[S::kTokens / 16];
+  };
+  __device__ __forceinline__ Scales scales(int stage) const {
+    Scales s;
+    const float* from = ring.scales(stage);
+#pragma unroll
+    for (int i = 0; i < S::kTokens / 16; ++i)
+      s.of[i] = *reinterpret_cast<const float4*>(from + 16 * i + lane() % 4 * 4);
+    return s;
+  }
+
+  // total += scale of the token x sum. The tensor core keeps about 14 bits of its E4M3 sums, so they may
+  // not run for long.
+  __device__ __forceinline__ static void promote(float (&total)[kSums], const float (&sum)[kSums],
+                                                 const Scales& s) {
+#pragma unroll
+    for (int i = 0; i < kSums / 4; ++i) {
+      const float4& f = s.of[i / 2];
+      const float even = i % 2 ? f.z : f.x, odd = i % 2 ? f.w : f.y;
+      total[4 * i + 0] += even * sum[4 * i + 0];
+      total[4 * i + 1] += odd * sum[4 * i + 1];
+      total[4 * i + 2] += even * sum[4 * i + 2];
+      total[4 * i + 3] += odd * sum[4 * i + 3];
+    }
+  }
+
+  // The stream of stages that this warpgroup multiplies runs on over the ends of tiles: one stage is
+  // being multiplied, the next is expanded, the one after it is read from shared memory.
+  RingPosition<S> now = {}, ahead = {};
+  int left = 0;  // stages not yet read
+  typename Format::Packed packed[2] = {};
+
+  __device__ __forceinline__ void wait_ahead() const {
+    if (left > 0) wait(ahead);
+  }
+  __device__ __forceinline__ void read_ahead() {  // past the end: leftovers, which nobody uses
+    packed[0] = Format::Packed::load(ring.weights(ahead.offset, row_group, 0), thread());
+    packed[1] = Format::Packed::load(ring.weights(ahead.offset, row_group, 1), thread());
+    ahead.advance();
+    --left;
+  }
+  // A stage has one unit where K ends with half a stage; what is then expanded in place of the second is
+  // left over from before, and not multiplied.
+  __device__ __forceinline__ void expand(uint32_t (&a)[2 * kFragment]) const {
+    Format::expand(a, packed[0]);
+    Format::expand(a + kFragment, packed[1]);
+  }
+
+  // The tensor core has read the registers only by now. Without this use of them the compiler takes them
+  // to be free as soon as the product is issued, and expands into them (C7513).
+  static __device__ __forceinline__ void keep(const uint32_t (&a)[2 * kFragment]) {
+#pragma unroll
+    for (int i = 0; i < 2 * kFragment; ++i) asm volatile("" ::"r"(a[i]));
+  }
+  // For the same reason this adds a zero that the compiler does not know: a plain copy would be dissolved
+  // by giving both the same registers.
+  __device__ __forceinline__ void copy(uint32_t (&to)[2 * kFragment],
+                                       const uint32_t (&from)[2 * kFragment]) const {
+    const uint32_t zero = uint32_t(op.w.units) >> 30;
+#pragma unroll
+    for (int i = 0; i < 2 * kFragment; ++i) to[i] = from[i] + zero;
+  }
+
+  // Multiplies a stage by the weights in `a`, meanwhile expands the one after it into `next`. Products
+  // and their wait stand in one straight piece of code: carried around the loop, or behind a branch, the
+  // compiler would wait after every product (C7514, C7518, C7520).
+  template <int kUnits>
+  __device__ __forceinline__ void step(float (&total)[kSums], const uint32_t (&a)[2 * kFragment],
+                                       uint32_t (&next)[2 * kFragment]) {
+    float sum[kSums];
+    const int stage = now.offset;
+    wgmma_fence();
+    if constexpr (S::kScaled) {
+      multiply(sum, a, stage, 0, false);
+      if constexpr (kUnits == 2) multiply(sum, a + kFragment, stage, 1, true);
+    } else {
+      multiply(total, a, stage, 0, true);
+      if constexpr (kUnits == 2) multiply(total, a + kFragment, stage, 1, true);
+    }
+    wgmma_commit();
+
+    expand(next);
+    wait_ahead();
+    read_ahead();
+
+    Scales s;
+    if constexpr (S::kScaled) s = scales(stage);
+    wgmma_wait<0>();
+    if constexpr (S::kScaled) promote(total, sum, s);
+    keep(a);
+    release(stage);
+    now.advance();
+  }
+
+  __device__ __forceinline__ void run(const volatile int& tiles) {
+    const int stages = (op.w.units + 1) / 2;
+    left = (tiles - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x) * stages;
+
+    uint32_t even[2 * kFragment], odd[2 * kFragment];
+    wait_ahead();
+    read_ahead();
+    expand(even);
+    wait_ahead();
+    read_ahead();
+
+    for_each_tile<S>(op.w, tiles, [&](int segment, int row_block) {
+      float total[kSums];
+#pragma unroll
+      for (float& t : total) t = 0;
+      const bool half = op.w.units % 2;
+      const int full_stages = stages - half;
+
+      // In pairs, so that the two sets of registers change places; at the end of a tile the next stage is
+      // in `even` again.
+#pragma unroll 1
+      for (int i = 1; i < full_stages; i += 2) {
+        step<2>(total, even, odd);
+        step<2>(total, odd, even);
+      }
+      if (full_stages % 2) {
+        step<2>(total, even, odd);
+        if (half)
+          step<1>(total, odd, even);
+        else
+          copy(even, odd);
+      } else if (half) {
+        step<1>(total, even, odd);
+        copy(even, odd);
+      }
+      if (row_block + row_group < op.w.row_blocks)
+        op.epilogue(total, op.w, op.segments.at(segment, S::kTokens), row_block + row_group,
+                    out_stage + row_group * S::kTokens * 128, 1 + row_group);
+    });
+  }
+};
+
+}  // namespace rose::cuda
