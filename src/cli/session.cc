@@ -87,7 +87,7 @@ Result<std::unique_ptr<Session>> open_session(const ModelOptions& options) {
   LoadedModel& loaded = session->runtime->loaded;
   session->name = model_name(options.model, loaded.folder);
   session->tokenizer = TRY(open_tokenizer(options.tokenizer, loaded.folder));
-  session->format = TRY(make_chat_format("harmony", *session->tokenizer));
+  session->format = TRY(make_chat_format(options.chat_format, *session->tokenizer));
 
   session->stop_tokens = session->format->stop_tokens();
   for (const int token : loaded.model->config().eos_tokens)

@@ -21,6 +21,7 @@ struct ModelOptions {
   int threads = 0;
   std::string load_format = "auto";
   std::string tokenizer;
+  std::string chat_format = "auto";
   int max_model_len = 0;
   int max_num_seqs = 256;
   int max_num_batched_tokens = 0;
@@ -39,6 +40,8 @@ struct ModelOptions {
     visit("--load-format", load_format,
           "auto, or dummy: generated weights, config.json alone is read");
     visit("--tokenizer", tokenizer, "a tokenizer.json or .tiktoken file; none: the model's own");
+    visit("--chat-format", chat_format,
+          "how conversations are written: harmony, chatml, plain; auto: what the tokenizer is for");
     visit("--max-model-len,--context-length,--ctx-size,-c", max_model_len,
           "tokens of one sequence, prompt and answer; 0: what the model can");
     visit("--max-num-seqs,--max-running-requests", max_num_seqs, "sequences that run together");

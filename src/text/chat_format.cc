@@ -1,6 +1,8 @@
 #include "text/chat_format.h"
 
+#include "text/chatml_format.h"
 #include "text/harmony_format.h"
+#include "text/plain_format.h"
 
 namespace rose {
 namespace {
@@ -12,6 +14,8 @@ struct Row {
 
 constexpr Row kFormats[] = {
     {"harmony", make_harmony_format},
+    {"chatml", make_chatml_format},
+    {"plain", make_plain_format},  // last: any tokenizer will do
 };
 
 }  // namespace
@@ -20,11 +24,14 @@ Result<std::unique_ptr<ChatFormat>> make_chat_format(std::string_view name,
                                                      const Tokenizer& tokenizer) {
   std::string known;
   for (const Row& row : kFormats) {
+    if (name == "auto") {
+      if (auto made = row.make(tokenizer)) return made;
+    }
     if (row.name == name) return row.make(tokenizer);
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
   return fail(ErrorKind::not_found,
-              "no chat format \"" + std::string(name) + "\"; there are: " + known);
+              "no chat format \"" + std::string(name) + "\"; there are: auto, " + known);
 }
 
 }  // namespace rose

@@ -52,10 +52,14 @@ struct ChatPrompt {
 
 // What the turn must be: an answer of this form, or a call of one of these tools.
 struct TurnRules {
+  // Of reasoning: as much as it likes; none; what was begun (the turn goes on inside of it) ends now,
+  // and none follows.
+  enum class Thinking { free, none, ends };
   struct Call {
     std::string name;
     std::shared_ptr<const Json> parameters;  // its arguments' schema; null: any object
   };
+  Thinking thinking = Thinking::free;
   bool may_answer = true;
   OutputFormat content = {};
   std::vector<Call> calls = {};
@@ -63,6 +67,8 @@ struct TurnRules {
 
 // What the model is saying, as soon as it is certain. Joining the texts of a kind (and index) over a
 // stream gives the whole field, however the tokens were cut into chunks.
+inline constexpr std::string_view kMessageJoint =
+    "\n\n";  // before a kind's second, third … message
 struct ChatEvent {
   enum class Kind {
     reasoning,       // text: what it thinks
@@ -84,6 +90,8 @@ class StreamParser {
   virtual void finish(std::vector<ChatEvent>& events) = 0;
   // Tokens so far that belong to reasoning (headers counted with what they introduce).
   virtual int reasoning_tokens() const = 0;
+  // The next token goes on with reasoning or ends it.
+  virtual bool in_reasoning() const = 0;
 };
 
 class ChatFormat {
@@ -100,7 +108,8 @@ class ChatFormat {
   virtual std::vector<int> stop_tokens() const = 0;
 };
 
-// The format named ("harmony", …) over this tokenizer, which must outlive it.
+// The format named ("harmony", …) over this tokenizer, which must outlive it; "auto": the first of
+// the table whose special tokens the tokenizer has.
 Result<std::unique_ptr<ChatFormat>> make_chat_format(std::string_view name,
                                                      const Tokenizer& tokenizer);
 

@@ -7,7 +7,6 @@ namespace rose::harmony {
 namespace {
 
 constexpr std::string_view kFunctions = "functions.";
-constexpr const char* kBetweenMessages = "\n\n";
 
 }  // namespace
 
@@ -117,7 +116,7 @@ void EventStream::send(Message& message, std::vector<ChatEvent>& events) {
   if (reasoning) reasoning_tokens_ += tokens;
   if (text.empty()) return;
   bool& sent = reasoning ? sent_reasoning_ : sent_content_;
-  if (!message.begun && sent) text.insert(0, kBetweenMessages);
+  if (!message.begun && sent) text.insert(0, kMessageJoint);
   message.begun = sent = true;
   events.push_back(
       {reasoning ? ChatEvent::Kind::reasoning : ChatEvent::Kind::content, std::move(text), 0});

@@ -26,6 +26,10 @@ class EventStream final : public StreamParser {
   void push(int token, std::vector<ChatEvent>& events) override;
   void finish(std::vector<ChatEvent>& events) override;
   int reasoning_tokens() const override { return reasoning_tokens_; }
+  bool in_reasoning() const override {
+    return !messages_.empty() && !messages_.back().ended &&
+           messages_.back().field == Field::reasoning;
+  }
 
  private:
   enum class Field { reasoning, content, call, undecided };

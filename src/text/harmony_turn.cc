@@ -27,13 +27,18 @@ class Turn {
     }
     for (const TurnRules::Call& call : rules.calls) ends.push_back(TRY(this->call(call)));
 
+    std::vector<Expr> before;
+    if (rules.thinking == TurnRules::Thinking::free)
+      before.push_back(message("analysis", anything_, specials_.end));
     // Words for the user before a call would be part of the content: only where that is free.
-    std::vector<Expr> before = {message("analysis", anything_, specials_.end)};
     if (rules.content.kind == OutputFormat::Kind::free && !rules.calls.empty())
       before.push_back(message("commentary", anything_, specials_.end));
     const Expr next = g_.sequence({g_.special(specials_.start), g_.literal("assistant")});
-    return g_.sequence(
-        {g_.star(g_.sequence({g_.any_of(std::move(before)), next})), g_.any_of(std::move(ends))});
+    std::vector<Expr> turn;
+    if (rules.thinking == TurnRules::Thinking::ends) turn = {g_.special(specials_.end), next};
+    if (!before.empty()) turn.push_back(g_.star(g_.sequence({g_.any_of(std::move(before)), next})));
+    turn.push_back(g_.any_of(std::move(ends)));
+    return g_.sequence(std::move(turn));
   }
 
  private:

@@ -114,6 +114,23 @@ TEST(HarmonyTurn, calls_are_of_the_tools_that_there_are) {
                        "<|message|>{}<|end|>"));
 }
 
+TEST(HarmonyTurn, thinking_may_be_left_out_or_ended) {
+  TurnRules rules{.thinking = TurnRules::Thinking::none};
+  EXPECT_TRUE(follows(constrain(rules), "<|channel|>final<|message|>Yes.<|return|>"));
+  EXPECT_FALSE(follows(constrain(rules),
+                       "<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>final"
+                       "<|message|>Yes.<|return|>"));
+  rules.calls = {{.name = "look", .parameters = nullptr}};
+  rules.thinking = TurnRules::Thinking::ends;
+  const auto ends = constrain(rules);
+  EXPECT_TRUE(follows(ends, "<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>"));
+  EXPECT_TRUE(follows(ends,
+                      "<|end|><|start|>assistant<|channel|>commentary to=functions.look "
+                      "<|constrain|>json<|message|>{}<|call|>"));
+  EXPECT_FALSE(follows(ends, "<|channel|>final<|message|>Yes.<|return|>"));
+  EXPECT_FALSE(follows(ends, "<|end|><|start|>assistant<|channel|>analysis<|message|>"));
+}
+
 TEST(HarmonyTurn, walks_are_harmony) {
   struct Case {
     TurnRules rules;
