@@ -283,12 +283,6 @@ TEST(HarmonySchema, numbers_are_written_as_the_reference_writes_them) {
 
 // --- the table ---
 
-TEST(ChatFormats, an_unknown_name_is_answered_with_the_known_ones) {
-  const auto made = make_chat_format("chatml", tokenizer());
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().message, "no chat format \"chatml\"; there are: harmony");
-}
-
 TEST(ChatFormats, a_vocabulary_without_the_special_tokens_is_refused) {
   std::string text = *read_file(ROSE_SOURCE_DIR "/models/demo/tokenizer.json");
   for (const std::string name : {"<|call|>", "<|constrain|>"}) {
