@@ -110,19 +110,24 @@ const Values& exact_logits(int i) {
   return known[i];
 }
 
-// All prompts together, and the median row of each, are within `error`. Not every row is: a near tie of the
-// router may send a token to another expert, which moves its logits by more than roundings do.
+// Each prompt is within `error`. Not every row is: in bf16 a near tie of the router may send a token to another
+// expert, which moves its logits by more than roundings do. Where the ties fall depends on the order of sums:
+// those of a GPU are judged by all prompts together and the median row of each.
 void expect_golden(const Ops& ops, const char* recipe, double error, int prompts) {
   SCOPED_TRACE(strf("%s %s", ops.name, recipe));
   const Golden golden;
   ModelRig rig(ops, recipe, kDemo);
   const bool is_exact = std::string(recipe) == "f32";
+  const bool is_host = ops.device == &host_device();
   Values all, all_want;
   for (int i = 0; i < prompts; ++i) {
     SCOPED_TRACE(strf("prompt %d", i));
     const Outcome ran = rig.run(golden.prompt(i));
     const Values got = rows_of(ran.logits[0], golden("rows", i)), want = golden("logits", i);
-    EXPECT_LE(is_exact ? relative_error(got, want) : median_error(got, want), error);
+    EXPECT_LE(median_error(got, want), error);
+    if (is_exact || is_host) {
+      EXPECT_LE(relative_error(got, want), error);
+    }
     all.at.insert(all.at.end(), got.at.begin(), got.at.end());
     all_want.at.insert(all_want.at.end(), want.at.begin(), want.at.end());
     expect_same_argmax(ran.logits[0], is_exact ? ran.logits[0] : exact_logits(i),

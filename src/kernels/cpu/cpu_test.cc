@@ -11,6 +11,7 @@
 #include "kernels/experts/experts.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/pack/pack.h"
+#include "kernels/rms_norm/rms_norm.h"
 #include "tensor/bf16.h"
 #include "testing/paging.h"
 #include "testing/rig.h"
@@ -285,6 +286,24 @@ TEST(CpuAttend, a_token_gets_the_same_bits_in_any_chunk_and_on_any_processor) {
         expect_same_bits(alone, rows(want, 39, 1));
       }
     }
+}
+
+// Both compute in f64, so of some hundred thousand numbers not one lies close enough to the middle of two bf16 to
+// round differently; in f32 dozens would.
+TEST(CpuRmsNorm, rounds_as_the_reference_does) {
+  const auto normed = [](const Ops& on) {
+    Rig rig(on);
+    const Tensor y = rig.empty(DType::bf16, {100, 2880});
+    rig.run(on.rms_norm, RmsNorm{.y = y,
+                                 .x = rig.normal(DType::bf16, {100, 2880}, 1),
+                                 .gain = rig.normal(DType::f32, {2880}, 2)});
+    return rig.read(y);
+  };
+  const Values want = normed(reference_ops());
+  for (const Ops* ops : tables()) {
+    SCOPED_TRACE(ops->name);
+    EXPECT_TRUE(close(normed(*ops), want));
+  }
 }
 
 }  // namespace

@@ -174,26 +174,34 @@ void convert(Row from, int count, Row to) {
     store_some<S>(to, i, count, load_some<S>(from, i, count));
 }
 
+// In f64 throughout, as the reference: in f32 one result in some thousands would round to the other bf16, and
+// every layer and every choice of the router behind it starts from a norm.
 template <class S>
 void rms_norm(const NormRow& op) {
-  Sum16<S> squares;
-  for (int i = 0; i < op.hidden; i += 16)
-    for (int part = 0; part < Sum16<S>::kParts; ++part) {
-      const int at = i + part * S::kLanes;
-      if (at >= op.hidden) break;
-      auto x = load_some<S>(op.x, at, op.hidden);
-      if (op.add) {
-        x = S::add(x, load_some<S>(op.add, op.x.is_bf16, at, op.hidden));
-        x = rounded<S>(op.x, x);
-        store_some<S>(op.x, at, op.hidden, x);
-      }
-      squares.part[part] = S::fma(x, x, squares.part[part]);
-    }
-  const auto scale = S::set(1 / __builtin_sqrtf(squares.total() / float(op.hidden) + op.eps));
+  double squares[16] = {};
   for (int i = 0; i < op.hidden; i += S::kLanes) {
-    const auto gain = load_some<S>(op.gain, false, i, op.hidden);
-    const auto x = load_some<S>(op.x, i, op.hidden);
-    store_some<S>(op.y, i, op.hidden, S::mul(S::mul(x, scale), gain));
+    auto x = load_some<S>(op.x, i, op.hidden);
+    if (op.add) {
+      x = S::add(x, load_some<S>(op.add, op.x.is_bf16, i, op.hidden));
+      x = rounded<S>(op.x, x);
+      store_some<S>(op.x, i, op.hidden, x);
+    }
+    float v[S::kLanes];
+    S::store(v, x);
+    double* part = squares + i % 16;
+    for (int lane = 0; lane < S::kLanes; ++lane) part[lane] += double(v[lane]) * double(v[lane]);
+  }
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) squares[i] += squares[i + width];
+
+  const double scale = 1 / __builtin_sqrt(squares[0] / double(op.hidden) + double(op.eps));
+  for (int i = 0; i < op.hidden; i += S::kLanes) {
+    float x[S::kLanes], gain[S::kLanes];
+    S::store(x, load_some<S>(op.x, i, op.hidden));
+    S::store(gain, load_some<S>(op.gain, false, i, op.hidden));
+    for (int lane = 0; lane < S::kLanes; ++lane)
+      x[lane] = float(double(x[lane]) * scale * double(gain[lane]));
+    store_some<S>(op.y, i, op.hidden, S::load(x));
   }
 }
 
