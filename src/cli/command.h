@@ -19,6 +19,7 @@ Status serve_command(Arguments);
 Status chat_command(Arguments);
 Status generate_command(Arguments);
 Status eval_command(Arguments);
+Status logits_command(Arguments);
 Status tokenize_command(Arguments);
 Status render_command(Arguments);
 Status parse_command(Arguments);

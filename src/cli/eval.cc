@@ -1,12 +1,13 @@
-// rose eval: the share of a file's answers that the model gives exactly, decoding greedily.
+// rose eval: the share of a file's answers that the model gives exactly, decoding greedily; or, against
+// another recipe, how far the two are apart while both are fed the file's text.
 #include <cstdio>
-#include <fstream>
-#include <iostream>
 
 #include "base/check.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/completions.h"
+#include "cli/eval_against.h"
+#include "cli/eval_items.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 
@@ -17,6 +18,9 @@ namespace {
 struct EvalOptions {
   ModelOptions model;
   std::string file;
+  std::string against;
+  std::string against_device;
+  bool prompts = false;
   bool json = false;
   bool verbose = false;
 
@@ -24,37 +28,16 @@ struct EvalOptions {
   void each(Visit&& visit) {
     model.each(visit);
     visit("file", file, "JSON lines of {\"prompt\", \"completion\"}; - reads standard input");
+    visit(
+        "--against", against,
+        "a second recipe, in memory beside the first: compares their predictions of each token of "
+        "the answers");
+    visit("--against-device", against_device, "its device; none: the same");
+    visit("--prompts", prompts, "compare them on the prompts' tokens too");
     visit("--json", json, "one JSON object instead of a table");
     visit("--verbose,-v", verbose, "show the answers that differ");
   }
 };
-
-struct Item {
-  std::string prompt, completion;
-};
-
-Result<std::vector<Item>> read_items(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path);
-    if (!file) return fail(ErrorKind::not_found, "cannot read " + path);
-  }
-  std::istream& in = path == "-" ? std::cin : file;
-  std::vector<Item> items;
-  int number = 0;
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string at = strf("%s, line %d", path.c_str(), number);
-    const Json value = TRY(within(parse_json(line), at));
-    if (!value.is_object() || !value.contains("prompt") || !value.contains("completion") ||
-        !value["prompt"].is_string() || !value["completion"].is_string())
-      return fail(ErrorKind::invalid, at + ": wanted an object with strings prompt and completion");
-    items.push_back({value["prompt"], value["completion"]});
-  }
-  if (items.empty()) return fail(ErrorKind::invalid, path + ": no items");
-  return items;
-}
 
 // `rose eval FILE` and `rose eval MODEL FILE`: a name alone is the file.
 void sort_positionals(EvalOptions& options) {
@@ -68,12 +51,20 @@ Status eval_command(Arguments arguments) {
   const CommandHelp help = {
       "eval", "The share of a file's answers that a model gives exactly, decoding greedily.",
       "  rose eval models/demo/eval.jsonl\n"
-      "  rose eval openai/gpt-oss-20b answers.jsonl --recipe bf16 --json\n"};
+      "  rose eval openai/gpt-oss-20b answers.jsonl --recipe bf16 --json\n"
+      "  rose eval models/demo/eval.jsonl --recipe q8 --against bf16\n"};
   if (TRY(parse_options(help, options, arguments)) == Parsed::help) return Done{};
   sort_positionals(options);
   if (options.file.empty()) return fail(ErrorKind::usage, "no file of items named");
 
   const std::vector<Item> items = TRY(read_items(options.file));
+  if (!options.against.empty() || !options.against_device.empty())
+    return eval_against({.model = options.model,
+                         .against = options.against,
+                         .device = options.against_device,
+                         .prompts = options.prompts,
+                         .json = options.json},
+                        items);
   const std::unique_ptr<Session> session = TRY(open_session(options.model));
   const Tokenizer& tokenizer = *session->tokenizer;
 

@@ -14,6 +14,7 @@ const Ops& reference_ops() {
   static const Ops kReference = {
       .name = "ref",
       .device = &host_device(),
+      .defaults = {.recipe = "f32", .step_tokens = 512, .kv_bytes = int64_t(4) << 30},
       .keeps = [](Format) { return true; },
       .weight_bytes = ref::weight_bytes,
       .pack = ref::pack,
