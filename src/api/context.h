@@ -1,4 +1,4 @@
-// What all handlers share. It outlives every exchange.
+// What handlers share. It outlives every exchange.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -8,6 +8,7 @@
 #include "api/errors.h"
 #include "api/metrics.h"
 #include "api/server.h"
+#include "api/startup.h"
 
 namespace rose {
 
@@ -34,8 +35,21 @@ class Activity {
   int count_ = 0;
 };
 
-struct ApiContext {
+struct ApiContext;
+
+// What is there from the moment the server listens.
+struct ServerState {
   const ServeOptions options;
+  const std::string version;  // of rose
+  Startup startup = {};
+  std::atomic<bool> draining = false;
+  std::atomic<ApiContext*> api = nullptr;  // null: the model is being loaded
+};
+
+// What is there as soon as the model is.
+struct ApiContext {
+  ServerState& state;
+  const ServeOptions& options = state.options;
   const ServedModel model;
   Engine& engine;
   const Tokenizer& tokenizer;
@@ -44,7 +58,7 @@ struct ApiContext {
   Metrics metrics;
   Activity activity = {};
   Constraints constraints = {tokenizer, format};
-  std::atomic<bool> draining = false;
+  std::atomic<bool>& draining = state.draining;
 };
 
 // 404: the name is none of the served ones (models.cc).

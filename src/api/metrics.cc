@@ -225,17 +225,6 @@ class Values {
   std::vector<ClientMetric::Label> labels_;
 };
 
-// The share of the pool that is fuller; what is only cached can be taken at any time.
-double kv_usage(const EngineStats& stats) {
-  double most = 0;
-  for (int pool = 0; pool < kPools; ++pool)
-    if (stats.pages[pool] > 0)
-      most = std::max(
-          most, double(stats.pages[pool] - stats.pages_free[pool] - stats.pages_cached[pool]) /
-                    stats.pages[pool]);
-  return most;
-}
-
 void engine_values(const EngineStats& stats, Values& values) {
   values.gauge("vllm:num_requests_running", "Sequences that are being computed.", stats.running);
   values.gauge("vllm:num_requests_waiting", "Sequences in the queue.", stats.waiting);
@@ -284,6 +273,22 @@ void process_values(Values& values) {
 }
 
 }  // namespace
+
+double kv_usage(const EngineStats& stats) {
+  double most = 0;
+  for (int pool = 0; pool < kPools; ++pool)
+    if (stats.pages[pool] > 0)
+      most = std::max(
+          most, double(stats.pages[pool] - stats.pages_free[pool] - stats.pages_cached[pool]) /
+                    stats.pages[pool]);
+  return most;
+}
+
+std::string Metrics::process_text() {
+  Values values({});
+  process_values(values);
+  return prometheus::TextSerializer().Serialize(values.families);
+}
 
 std::string Metrics::text(const EngineStats& stats) const {
   Values values(state_->labels);

@@ -20,6 +20,9 @@ struct RequestOutcome {
   double decode_seconds = 0;  // from its first token to its last
 };
 
+// The share of the pool of pages that is fuller; what is only cached can be taken at any time.
+double kv_usage(const EngineStats& stats);
+
 class Metrics {
  public:
   Metrics(const std::string& model_name, int max_context);
@@ -33,6 +36,8 @@ class Metrics {
 
   // All of it in Prometheus' text format, the engine's numbers as they are now.
   std::string text(const EngineStats& stats) const;
+  // What is known of the process alone, before there is a model.
+  static std::string process_text();
 
  private:
   struct State;

@@ -12,12 +12,15 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", post_chat_completions},
     {"GET",  "/v1/models",           get_models},
     {"GET",  "/v1/models/*",         get_model},
-    {"GET",  "/health",              get_health},
-    {"GET",  "/health/live",         get_live},
-    {"GET",  "/ping",                get_live},
-    {"POST", "/ping",                get_live},
-    {"GET",  "/version",             get_version},
-    {"GET",  "/metrics",             get_metrics},
+    {"GET",  "/load",                get_load},
+    {"GET",  "/health",              nullptr, get_health},
+    {"GET",  "/health/ready",        nullptr, get_health},
+    {"GET",  "/health/startup",      nullptr, get_startup},
+    {"GET",  "/health/live",         nullptr, get_live},
+    {"GET",  "/ping",                nullptr, get_live},
+    {"POST", "/ping",                nullptr, get_live},
+    {"GET",  "/version",             nullptr, get_version},
+    {"GET",  "/metrics",             nullptr, get_metrics},
 };
 // clang-format on
 
@@ -48,10 +51,14 @@ const Route* find_route(std::string_view method, std::string_view path) {
   return nullptr;
 }
 
-void route(ApiContext& context, Exchange exchange) {
+void route(ServerState& state, Exchange exchange) {
   const HttpRequest& request = exchange.request();
-  if (const Route* found = find_route(request.method, request.path))
-    return found->handle(context, std::move(exchange));
+  if (const Route* found = find_route(request.method, request.path)) {
+    if (found->probe) return found->probe(state, std::move(exchange));
+    if (ApiContext* context = state.api) return found->handle(*context, std::move(exchange));
+    return exchange.respond(error_response(
+        {.status = 503, .message = state.startup.sentence(), .code = "model_loading"}));
+  }
   const std::string allowed = allowed_methods(request.path);
   if (request.method == "OPTIONS") {  // what a browser asks before it lets a page call
     HttpResponse response{.status = 204, .content_type = ""};

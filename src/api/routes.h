@@ -7,26 +7,30 @@
 namespace rose {
 
 struct ApiContext;
+struct ServerState;
 
 struct Route {
   const char* method;
   const char* path;  // a '*' at its end stands for the rest, which is not empty
-  void (*handle)(ApiContext& context, Exchange exchange);
+  void (*handle)(ApiContext& context, Exchange exchange);          // null: the next
+  void (*probe)(ServerState& state, Exchange exchange) = nullptr;  // needs no model
 };
 
 // The route of a request (GET's for HEAD); null if there is none.
 const Route* find_route(std::string_view method, std::string_view path);
 
 // Answers a request: by its handler, or 404, 405, or what OPTIONS asks for.
-void route(ApiContext& context, Exchange exchange);
+void route(ServerState& state, Exchange exchange);
 
 // The handlers, on the connection's thread.
 void post_chat_completions(ApiContext& context, Exchange exchange);  // chat.cc
 void get_models(ApiContext& context, Exchange exchange);             // models.cc
 void get_model(ApiContext& context, Exchange exchange);              // models.cc
-void get_health(ApiContext& context, Exchange exchange);             // health.cc
-void get_live(ApiContext& context, Exchange exchange);               // health.cc
-void get_version(ApiContext& context, Exchange exchange);            // health.cc
-void get_metrics(ApiContext& context, Exchange exchange);            // health.cc
+void get_load(ApiContext& context, Exchange exchange);               // health.cc
+void get_health(ServerState& state, Exchange exchange);              // health.cc
+void get_startup(ServerState& state, Exchange exchange);             // health.cc
+void get_live(ServerState& state, Exchange exchange);                // health.cc
+void get_version(ServerState& state, Exchange exchange);             // health.cc
+void get_metrics(ServerState& state, Exchange exchange);             // health.cc
 
 }  // namespace rose

@@ -42,21 +42,10 @@ bool signal_within(int timeout_ms) {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::start(const ServeOptions& options, const ServedModel& model,
-                                              Engine& engine, const Tokenizer& tokenizer,
-                                              const ChatFormat& format) {
-  ROSE_CHECK(!model.names.empty(), "server: the model has no name");
+Result<std::unique_ptr<Server>> Server::listen(const ServeOptions& options,
+                                               const std::string& version) {
   if (options.io_threads < 1 || options.io_threads > 256)
     return fail(ErrorKind::invalid, strf("--io-threads: %d is not in 1..256", options.io_threads));
-  auto context = std::unique_ptr<ApiContext>(new ApiContext{
-      .options = options,
-      .model = model,
-      .engine = engine,
-      .tokenizer = tokenizer,
-      .format = format,
-      .started = std::time(nullptr),
-      .metrics = Metrics(model.names.front(), engine.max_context()),
-  });
   HttpOptions http = {
       .host = options.host,
       .port = options.port,
@@ -65,36 +54,66 @@ Result<std::unique_ptr<Server>> Server::start(const ServeOptions& options, const
       .cors_origin = options.cors_origin,
       .comment_interval = std::chrono::seconds(std::max(1, options.keep_alive_interval_s)),
   };
-  ApiContext& shared = *context;
-  auto server = TRY(HttpServer::start(
-      http, [&shared](Exchange exchange) { route(shared, std::move(exchange)); },
-      [&shared](const HttpRecord& record) {
+  auto server = std::unique_ptr<Server>(new Server(
+      std::unique_ptr<ServerState>(new ServerState{.options = options, .version = version})));
+  ServerState& state = *server->state_;
+  server->http_ = TRY(HttpServer::start(
+      http, [&state](Exchange exchange) { route(state, std::move(exchange)); },
+      [&state](const HttpRecord& record) {
         const Route* found = find_route(record.method, record.path);
-        shared.metrics.http(record, found ? found->path : "");
+        if (ApiContext* context = state.api)
+          context->metrics.http(record, found ? found->path : "");
         log_access(record);
       }));
-  return std::unique_ptr<Server>(new Server(std::move(context), std::move(server)));
+  return server;
 }
 
-Server::Server(std::unique_ptr<ApiContext> context, std::unique_ptr<HttpServer> http)
-    : context_(std::move(context)), http_(std::move(http)) {}
+Startup& Server::startup() { return state_->startup; }
 
-Server::~Server() { drain(0); }
+void Server::serve(const ServedModel& model, Engine& engine, const Tokenizer& tokenizer,
+                   const ChatFormat& format) {
+  ROSE_CHECK(!model.names.empty() && !context_, "server: a model without a name, or a second one");
+  context_ = std::unique_ptr<ApiContext>(new ApiContext{
+      .state = *state_,
+      .model = model,
+      .engine = engine,
+      .tokenizer = tokenizer,
+      .format = format,
+      .started = std::time(nullptr),
+      .metrics = Metrics(model.names.front(), engine.max_context()),
+  });
+  state_->startup.ready();
+  state_->api = context_.get();
+}
+
+Result<std::unique_ptr<Server>> Server::start(const ServeOptions& options, const ServedModel& model,
+                                              Engine& engine, const Tokenizer& tokenizer,
+                                              const ChatFormat& format) {
+  auto server = TRY(listen(options, model.version));
+  server->serve(model, engine, tokenizer, format);
+  return server;
+}
+
+Server::Server(std::unique_ptr<ServerState> state) : state_(std::move(state)) {}
+
+Server::~Server() {
+  if (http_) drain(0);
+}
 
 int Server::port() const { return http_->port(); }
 
 std::string Server::url() const {
-  std::string host = context_->options.host;
+  std::string host = state_->options.host;
   if (host == "0.0.0.0" || host == "::") host = "127.0.0.1";
   if (host.find(':') != host.npos) host = "[" + host + "]";
   return strf("http://%s:%d", host.c_str(), port());
 }
 
 void Server::drain(int timeout_s) {
-  context_->draining = true;
+  state_->draining = true;
   http_->drain(std::chrono::seconds(timeout_s));
   http_->close_all();  // whoever is left: its requests are cancelled
-  context_->activity.wait_until_idle();
+  if (context_) context_->activity.wait_until_idle();
   http_->stop();
 }
 
@@ -105,10 +124,10 @@ void Server::run_until_signal() {
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   signal_within(-1);
-  const int timeout_s = context_->options.shutdown_timeout_s;
+  const int timeout_s = state_->options.shutdown_timeout_s;
   log_info(strf("shutting down: running requests get %d s to end, a second signal cancels them",
                 timeout_s));
-  context_->draining = true;
+  state_->draining = true;
   for (int waited_ms = 0; waited_ms < timeout_s * 1000; waited_ms += 50)
     if (http_->drain(std::chrono::milliseconds(0)) || signal_within(50)) break;
   drain(0);

@@ -46,11 +46,22 @@ struct ServedModel {
 };
 
 struct ApiContext;
+struct ServerState;
 class HttpServer;
+class Startup;
 
 class Server {
  public:
-  // Listens and answers from now on. What it is given must outlive it.
+  // Listens from now on. Probes are answered at once; whoever wants the model is told, until serve(),
+  // that it is being loaded.
+  static Result<std::unique_ptr<Server>> listen(const ServeOptions& options,
+                                                const std::string& version);
+  Startup& startup();
+  // Answers. What it is given must outlive the server.
+  void serve(const ServedModel& model, Engine& engine, const Tokenizer& tokenizer,
+             const ChatFormat& format);
+
+  // Both at once.
   static Result<std::unique_ptr<Server>> start(const ServeOptions& options,
                                                const ServedModel& model, Engine& engine,
                                                const Tokenizer& tokenizer,
@@ -68,7 +79,8 @@ class Server {
   void run_until_signal();
 
  private:
-  Server(std::unique_ptr<ApiContext> context, std::unique_ptr<HttpServer> http);
+  explicit Server(std::unique_ptr<ServerState> state);
+  std::unique_ptr<ServerState> state_;
   std::unique_ptr<ApiContext> context_;
   std::unique_ptr<HttpServer> http_;
 };

@@ -1,11 +1,13 @@
 #include "api/server.h"
 
 #include "api/server_fixture.h"
+#include "api/startup.h"
 
 namespace rose {
 namespace {
 
 using testing::Answer;
+using testing::demo_tokenizer;
 using testing::events;
 using testing::RawClient;
 using testing::ServerTest;
@@ -211,6 +213,40 @@ TEST_F(ServerTest, a_client_that_leaves_cancels_its_request) {
     EXPECT_EQ(engine_.cancelled(), ++left);
   }
   EXPECT_NE(metrics().find("finished_reason=\"abort\"} 3\n"), std::string::npos);
+}
+
+TEST_F(ServerTest, listens_before_the_model_is_loaded) {
+  ServeOptions options;
+  options.port = 0;
+  auto listening = Server::listen(options, "0");
+  ASSERT_TRUE(listening) << listening.error().message;
+  server_ = std::move(*listening);
+  server_->startup().progress("weights", 0.25);
+  RawClient client(port());
+  EXPECT_EQ(client.get("/health/live").status, 200);
+  for (const char* path : {"/health", "/health/ready", "/v1/models", "/load"}) {
+    const Answer answer = client.get(path);
+    EXPECT_EQ(answer.status, 503) << path;
+    EXPECT_EQ(answer.header("Retry-After"), "1") << path;
+    EXPECT_NE(answer.body.find("the model is being loaded: weights, 25 %"), std::string::npos)
+        << answer.body;
+  }
+  EXPECT_EQ(client.post("/v1/chat/completions", chat()).status, 503);
+  Answer startup = client.get("/health/startup");
+  EXPECT_EQ(startup.status, 503);
+  Json body = parse_json(startup.body).value();
+  EXPECT_EQ(body["status"], "loading");
+  EXPECT_EQ(body["progress"], 0.25);
+  EXPECT_NE(client.get("/metrics").body.find("process_resident_memory_bytes"), std::string::npos);
+
+  server_->serve({.names = {"demo"}, .root = "/", .version = "0"}, engine_, demo_tokenizer(),
+                 *format_);
+  for (const char* path : {"/health", "/health/ready", "/health/startup", "/v1/models"})
+    EXPECT_EQ(client.get(path).status, 200) << path;
+  EXPECT_EQ(client.post("/v1/chat/completions", chat()).status, 200);
+  body = parse_json(client.get("/load").body).value();
+  EXPECT_EQ(body["waiting"], 0);
+  EXPECT_TRUE(body["kv_cache_usage"].is_number());
 }
 
 TEST_F(ServerTest, shutting_down_lets_answers_end) {

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "api/server.h"
+#include "api/startup.h"
 #include "base/check.h"
 #include "cli/command.h"
 #include "cli/session.h"
@@ -42,16 +43,23 @@ Status serve_command(Arguments arguments) {
                             "  rose serve\n"
                             "  rose serve openai/gpt-oss-20b --port 8080 --max-model-len 32k\n"
                             "  rose serve /models/gpt-oss-120b --host 0.0.0.0 --served-model-name "
-                            "gpt-oss\n"};
+                            "gpt-oss\n"
+                            "  rose serve --device mock --mock-speed 100\n"};
   if (TRY(parse_options(help, options, arguments)) == Parsed::help) return Done{};
 
-  const std::unique_ptr<Session> session = TRY(open_session(options.model));
+  // Listening comes first: a port that is taken is found out before the weights are read, and probes are
+  // answered meanwhile. The session outlives the server.
+  std::unique_ptr<Session> session;
+  const std::unique_ptr<Server> server = TRY(Server::listen(options.server, kVersion));
+  session = TRY(open_session(options.model, [&](const LoadProgress& progress) {
+    server->startup().progress(
+        progress.phase, progress.total > 0 ? double(progress.bytes) / double(progress.total) : 0);
+  }));
   ServedModel served = {.names = options.server.served_model_name,
                         .root = session->runtime->loaded.folder,
                         .version = kVersion};
   if (served.names.empty()) served.names.push_back(session->name);
-  const std::unique_ptr<Server> server = TRY(Server::start(options.server, served, *session->engine,
-                                                           *session->tokenizer, *session->format));
+  server->serve(served, *session->engine, *session->tokenizer, *session->format);
   print_greeting(*server, *session);
   server->run_until_signal();
   return Done{};

@@ -28,6 +28,9 @@ Result<std::string> demo_model() {
 }
 
 Result<std::string> model_folder(const std::string& model) {
+  std::error_code error;
+  if (fs::is_regular_file(model, error))  // a config.json, for generated weights
+    return fs::absolute(model, error).parent_path().string();
   return model.empty() ? demo_model() : resolve_model(model);
 }
 
@@ -50,7 +53,7 @@ int step_tokens(const ModelOptions& options, const Ops& ops) {
                                             : ops.defaults.step_tokens;
 }
 
-Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options) {
+Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options, const LoadWatch& watch) {
   const Ops& ops = *TRY(find_ops(options.device));
   const Recipe& recipe =
       *TRY(find_recipe(options.recipe == "auto" ? ops.defaults.recipe : options.recipe));
@@ -67,12 +70,32 @@ Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options) {
   std::fprintf(stderr, "rose: %s on %s, recipe %s, %d threads\n", folder.c_str(), ops.name,
                recipe.name, runtime->threads->threads());
   ProgressLine line;
-  runtime->loaded =
-      TRY(load_model({.model = folder, .load_format = options.load_format}, recipe, runtime->stream,
-                     ops, [&](const LoadProgress& progress) { line.show(progress); }));
+  runtime->loaded = TRY(load_model({.model = folder, .load_format = options.load_format}, recipe,
+                                   runtime->stream, ops, [&](const LoadProgress& progress) {
+                                     line.show(progress);
+                                     if (watch) watch(progress);
+                                   }));
   line.finish();
   return runtime;
 }
+
+namespace {
+
+Result<std::unique_ptr<Runtime>> open_mock(const ModelOptions& options, const std::string& folder,
+                                           const Tokenizer& tokenizer, const LoadWatch& watch) {
+  auto runtime = std::make_unique<Runtime>();
+  runtime->threads = std::make_unique<ThreadPool>(1);
+  runtime->loaded = TRY(
+      make_mock(folder, tokenizer.encode_special(mock_answer(options.mock)), options.mock, watch));
+  const Device* device = runtime->loaded.ops->device;
+  runtime->scratch = std::make_unique<Arena>(*device);
+  runtime->stream = {
+      .device = device, .threads = runtime->threads.get(), .scratch = runtime->scratch.get()};
+  std::fprintf(stderr, "rose: no model: a script, with the tokenizer of %s\n", folder.c_str());
+  return runtime;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& file,
                                                   const std::string& model) {
@@ -81,12 +104,16 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& file,
       TRY(within(Tokenizer::load(path), "loading the tokenizer of " + path)));
 }
 
-Result<std::unique_ptr<Session>> open_session(const ModelOptions& options) {
+// The tokenizer first: where it is missing, nobody waits for the weights to hear of it.
+Result<std::unique_ptr<Session>> open_session(const ModelOptions& options, const LoadWatch& watch) {
   auto session = std::make_unique<Session>();
-  session->runtime = TRY(open_runtime(options));
+  const std::string folder = TRY(model_folder(options.model));
+  session->tokenizer = TRY(open_tokenizer(options.tokenizer, folder));
+  session->runtime = options.device == "mock"
+                         ? TRY(open_mock(options, folder, *session->tokenizer, watch))
+                         : TRY(open_runtime(options, watch));
   LoadedModel& loaded = session->runtime->loaded;
   session->name = model_name(options.model, loaded.folder);
-  session->tokenizer = TRY(open_tokenizer(options.tokenizer, loaded.folder));
   session->format = TRY(make_chat_format(options.chat_format, *session->tokenizer));
 
   session->stop_tokens = session->format->stop_tokens();

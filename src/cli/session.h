@@ -9,6 +9,7 @@
 #include "device/arena.h"
 #include "engine/engine.h"
 #include "model/loader.h"
+#include "model/mock.h"
 #include "text/chat_format.h"
 #include "text/tokenizer.h"
 
@@ -28,12 +29,15 @@ struct ModelOptions {
   int max_queued_requests = 1024;
   int64_t kv_cache_memory_bytes = 0;
   bool enable_prefix_caching = true;
+  MockOptions mock;
 
   template <class Visit>
   void each(Visit&& visit) {
     visit("model,--model,-m", model,
           "a folder, or a name in the Hugging Face cache; none: the demo model");
-    visit("--device", device, "cpu, cuda, ref (slow and exact) or auto: the fastest there is");
+    visit("--device", device,
+          "cpu, cuda, ref (slow and exact), mock (no weights, a script) or auto: the fastest there "
+          "is");
     visit("--recipe,--quantization", recipe,
           "precision: f32, bf16, q8, mxfp4; auto: the device's fastest");
     visit("--threads", threads, "of the CPU; 0: one for each core");
@@ -52,6 +56,7 @@ struct ModelOptions {
           "memory for keys and values; 0: at most half of what is free, on a CPU 4 GiB");
     visit("--enable-prefix-caching", enable_prefix_caching,
           "reuse the pages of equal prompt starts");
+    mock.each(visit);
   }
 };
 
@@ -65,8 +70,11 @@ struct Runtime {
   const ModelConfig& config() const { return loaded.model->config(); }
 };
 
-// Names the model, device and recipe on stderr and shows the progress of loading.
-Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options);
+using LoadWatch = std::function<void(const LoadProgress&)>;
+
+// Names the model, device and recipe on stderr and shows the progress of loading, to `watch` as well.
+Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options,
+                                              const LoadWatch& watch = {});
 
 struct Session {
   std::unique_ptr<Runtime> runtime;
@@ -77,7 +85,8 @@ struct Session {
   std::vector<int> stop_tokens;  // the format's and the checkpoint's
 };
 
-Result<std::unique_ptr<Session>> open_session(const ModelOptions& options);
+Result<std::unique_ptr<Session>> open_session(const ModelOptions& options,
+                                              const LoadWatch& watch = {});
 
 // What the option asks for, or suits the device.
 int step_tokens(const ModelOptions& options, const Ops& ops);
