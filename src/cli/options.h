@@ -6,6 +6,7 @@
 // A name without dashes is positional. "--a-b" is also read as "--a_b" and from $ROSE_A_B; a bool
 // "--x" also as "--no-x"; whole numbers take k, M and G (powers of 1024).
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
