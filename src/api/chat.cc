@@ -1,6 +1,7 @@
 // POST /v1/chat/completions: request -> prompt -> engine -> answer.
 #include <ctime>
 
+#include "api/body.h"
 #include "api/chat_answer.h"
 #include "api/chat_request.h"
 #include "api/ids.h"
@@ -85,11 +86,8 @@ void prepare_plan(ApiContext& context, Prepared& prepared) {
 Prepared prepare(ApiContext& context, const std::string& text) {
   Prepared prepared;
   Problem& problem = prepared.problem;
-  const auto body = parse_json(text);
-  if (!body) {
-    problem.add({.message = "the request's body: " + body.error().message});
-    return prepared;
-  }
+  const std::optional<Json> body = parse_body(context.options, text, problem);
+  if (!body) return prepared;
   prepared.chat = parse_chat_request(*body, context.tokenizer.vocab(), problem);
   if (problem) return prepared;
   const std::vector<std::string>& names = context.model.names;

@@ -6,7 +6,9 @@
 
 #include "api/constraints.h"
 #include "api/errors.h"
+#include "api/keys.h"
 #include "api/metrics.h"
+#include "api/otlp.h"
 #include "api/server.h"
 #include "api/startup.h"
 
@@ -41,6 +43,10 @@ struct ApiContext;
 struct ServerState {
   const ServeOptions options;
   const std::string version;  // of rose
+  const std::unique_ptr<Keys> keys;
+  const std::unique_ptr<RequestLog> log = {};      // may be null
+  const std::unique_ptr<SpanExporter> spans = {};  // may be null
+  std::function<Status()> reload = {};             // keys and certificates are read again
   Startup startup = {};
   std::atomic<bool> draining = false;
   std::atomic<ApiContext*> api = nullptr;  // null: the model is being loaded
@@ -60,6 +66,9 @@ struct ApiContext {
   Constraints constraints = {tokenizer, format};
   std::atomic<bool>& draining = state.draining;
 };
+
+// Counts a request that has ended, and tells the log and the collector of it (report.cc).
+void report(ApiContext& context, RequestOutcome outcome);
 
 // 404: the name is none of the served ones (models.cc).
 ApiError unknown_model(const ApiContext& context, const std::string& name);

@@ -9,9 +9,11 @@ namespace {
 const char* type_of(int status) {
   switch (status) {
     case 401: return "authentication_error";
+    case 403: return "permission_error";
     case 404: return "not_found_error";
     case 429: return "rate_limit_error";
     case 503: return "service_unavailable_error";
+    case 504: return "timeout_error";
   }
   return status < 500 ? "invalid_request_error" : "server_error";
 }
@@ -39,7 +41,8 @@ std::string error_body(const ApiError& error) {
 
 HttpResponse error_response(const ApiError& error) {
   HttpResponse response{.status = error.status, .body = error_body(error)};
-  if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (error.status == 429 || error.status == 503)
+    response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
   return response;
 }
 

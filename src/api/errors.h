@@ -13,6 +13,7 @@ struct ApiError {
   std::string message;
   std::string param = {};  // the field at fault, "messages[2].content"; empty: null
   std::string code = {};   // "model_not_found"; empty: null
+  int retry_after_s = 1;   // of 429 and 503
 };
 
 // {"error":{"message":…,"type":…,"param":…,"code":…}}; the type follows from the status.

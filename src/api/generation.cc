@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace rose {
 
 namespace {
@@ -34,12 +36,94 @@ Generation::Generation(ApiContext& context, Exchange exchange, const GenerationP
   outcome_.prompt_tokens = int(plan.request.prompt.size());
   outcome_.choices = plan.request.choices;
   outcome_.max_tokens = plan.request.max_tokens;
+  outcome_.temperature = plan.request.sampling.temperature;
+  outcome_.top_p = plan.request.sampling.top_p;
+  const HttpRequest& http = exchange_.request();
+  outcome_.id = http.id;
+  outcome_.path = http.path;
+  outcome_.model = context.model.names.front();
+  if (http.tenant) outcome_.key = http.tenant->name();
+  if (context.state.spans) {
+    begin_trace(http.header("traceparent"), outcome_);
+    if (!outcome_.trace_id.empty())
+      exchange_.add_header("traceparent",
+                           "00-" + outcome_.trace_id + "-" + outcome_.span_id + "-01");
+  }
   for (int i = 0; i < plan.request.choices; ++i)
     choices_.emplace_back(context.format.parser(plan.tools), context.tokenizer, plan.choice);
 }
 
+// Takes the caller's place and puts what his key says into the request; false: he is told why not.
+bool Generation::enter(Request& request) {
+  const std::shared_ptr<Tenant> tenant = exchange_.request().tenant;
+  if (!tenant) return true;
+  const auto now = SteadyClock::now();
+  const auto too_much = tenant->begin(now, outcome_.prompt_tokens);
+  for (auto& [name, value] : tenant->headers(now)) exchange_.add_header(name, value);
+  if (too_much) {
+    fail({.status = 429,
+          .message = too_much->message,
+          .code = "rate_limit_exceeded",
+          .retry_after_s = too_much->retry_after_s},
+         "rejected");
+    return false;
+  }
+  tenant_ = tenant;
+  const TenantLimits limits = tenant->limits();
+  request.tenant = tenant->id();
+  request.share = limits.share;
+  request.priority = std::max(request.priority, limits.priority);
+  if (limits.max_tokens > 0)
+    request.max_tokens = request.max_tokens > 0 ? std::min(request.max_tokens, limits.max_tokens)
+                                                : limits.max_tokens;
+  request.min_tokens =
+      limits.max_tokens > 0 ? std::min(request.min_tokens, limits.max_tokens) : request.min_tokens;
+  if (context_.options.isolate_prefix_cache)
+    request.cache_salt = tenant->name() + '\n' + request.cache_salt;
+  return true;
+}
+
+// The next moment at which this has lasted too long.
+void Generation::arm() {
+  const int total_s = context_.options.request_timeout_s;
+  const int queue_s = context_.options.queue_timeout_s;
+  Time alarm;
+  if (total_s > 0) alarm = last_moment_ = arrived_ + std::chrono::seconds(total_s);
+  // What the client asks for can only be earlier.
+  const std::string wanted(exchange_.request().header("x-request-timeout-ms"));
+  if (const long long ms = std::atoll(wanted.c_str()); ms > 0 && ms < 1'000'000'000) {
+    const Time asked = arrived_ + std::chrono::milliseconds(ms);
+    if (alarm == Time() || asked < alarm) alarm = last_moment_ = asked;
+  }
+  if (queue_s > 0) {
+    const Time first = arrived_ + std::chrono::seconds(queue_s);
+    if (alarm == Time() || first < alarm) alarm = first;
+  }
+  if (alarm != Time()) exchange_.set_alarm(alarm, [self = shared_from_this()] { self->expired(); });
+}
+
+void Generation::expired() {
+  if (!answer_) return;
+  const Time now = SteadyClock::now();
+  if (last_moment_ != Time() && now >= last_moment_)
+    return fail({.status = 504,
+                 .message = strf("the answer was not complete after %.1f s",
+                                 seconds_between(arrived_, now)),
+                 .code = "timeout"},
+                "timeout");
+  if (first_token_ == Time())
+    return fail(
+        {.status = 503,
+         .message = strf("waited %.1f s, and had no token yet", seconds_between(arrived_, now)),
+         .code = "queue_timeout"},
+        "timeout");
+  if (last_moment_ != Time())
+    exchange_.set_alarm(last_moment_, [self = shared_from_this()] { self->expired(); });
+}
+
 void Generation::submit(Request request) {
   if (!exchange_.open()) return client_left();
+  if (!enter(request)) return;
   context_.activity.begin();
   auto id = context_.engine.submit(
       std::move(request), [exchange = exchange_, self = shared_from_this()](const Update& news) {
@@ -52,6 +136,10 @@ void Generation::submit(Request request) {
     return fail(error, "rejected");
   }
   id_ = *id;
+  arm();
+  // A stream's header leaves now: it can tell no more than how long it took to get here.
+  exchange_.add_header("Server-Timing", strf("prepare;dur=%.1f",
+                                             1e3 * seconds_between(arrived_, SteadyClock::now())));
   answer_->accepted();
   exchange_.on_close([self = shared_from_this()] { self->client_left(); });
 }
@@ -73,6 +161,7 @@ void Generation::update(const Update& news) {
       if (choice.finished()) {
         answer_->choice_ended(*this, news.choice);
         if (--open_ == 0) {
+          add_timing();
           answer_->ended(*this);
           settle(choice.finish_reason());
         }
@@ -82,6 +171,19 @@ void Generation::update(const Update& news) {
   if (news.finish != Finish::none && --running_ == 0) context_.activity.end();
 }
 
+// Of an answer that is sent whole.
+void Generation::add_timing() {
+  const double total = seconds_between(arrived_, SteadyClock::now());
+  const double first = outcome_.first_token_seconds;
+  const double decode = last_token_ == Time() ? 0 : seconds_between(first_token_, last_token_);
+  exchange_.add_header(
+      "Server-Timing",
+      strf("queue;dur=%.1f, prefill;dur=%.1f, decode;dur=%.1f, total;dur=%.1f",
+           1e3 * outcome_.waited_seconds, 1e3 * std::max(0.0, first - outcome_.waited_seconds),
+           1e3 * decode, 1e3 * total));
+  exchange_.add_header("openai-processing-ms", strf("%.0f", 1e3 * total));
+}
+
 void Generation::observe_time(const Update& news) {
   if (news.tokens.empty()) return;
   const Time now = SteadyClock::now();
@@ -89,7 +191,9 @@ void Generation::observe_time(const Update& news) {
   int tokens = int(news.tokens.size());
   if (first_token_ == Time()) {
     first_token_ = now;
-    context_.metrics.first_token(seconds_between(arrived_, now));
+    outcome_.first_token_seconds = seconds_between(arrived_, now);
+    outcome_.waited_seconds = news.waited_s;
+    context_.metrics.first_token(outcome_.first_token_seconds);
   }
   if (last == Time())
     --tokens;  // the choice's first has none before it
@@ -122,13 +226,18 @@ void Generation::settle(std::string_view reason) {
   for (const Choice& choice : choices_) {
     outcome_.completion_tokens += choice.completion_tokens();
     outcome_.longest_completion = std::max(outcome_.longest_completion, choice.completion_tokens());
-    if (choice.finish_reason() == "length" && reason != "abort" && reason != "error")
+    if (choice.finish_reason() == "length" && reason != "abort" && reason != "error" &&
+        reason != "timeout")
       reason = "length";
   }
   outcome_.reason = reason;
   outcome_.seconds = seconds_between(arrived_, SteadyClock::now());
   if (last_token_ != Time()) outcome_.decode_seconds = seconds_between(first_token_, last_token_);
-  context_.metrics.ended(outcome_);
+  outcome_.cached_tokens = cached_tokens_;
+  outcome_.reasoning_tokens = usage().reasoning_tokens;
+  report(context_, outcome_);
+  if (const auto tenant = std::exchange(tenant_, nullptr))
+    tenant->end(SteadyClock::now(), outcome_.prompt_tokens, outcome_.completion_tokens);
   if (id_ && running_ > 0) context_.engine.cancel(id_);
 }
 

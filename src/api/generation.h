@@ -55,6 +55,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void submit(Request request);
   void update(const Update& news);
   void observe_time(const Update& news);
+  bool enter(Request& request);
+  void add_timing();
+  void arm();
+  void expired();
   void fail(const ApiError& error, const char* reason);
   void client_left();
   void settle(std::string_view reason);
@@ -66,12 +70,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
   int running_;  // choices that the engine has not ended
   int open_;     // choices that the answer still waits for
   RequestId id_ = 0;
+  std::shared_ptr<Tenant> tenant_;  // whose place this takes; null: it has none (yet)
   RequestOutcome outcome_;
   int cached_tokens_ = 0;
   std::vector<Delta> deltas_;
 
   using Time = std::chrono::steady_clock::time_point;
   Time arrived_, first_token_, last_token_;
+  Time last_moment_;                // for its end; none: no limit
   std::vector<Time> choice_token_;  // when each choice got its last
 };
 

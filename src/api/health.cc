@@ -40,9 +40,11 @@ void get_version(ServerState& state, Exchange exchange) {
 
 void get_metrics(ServerState& state, Exchange exchange) {
   ApiContext* context = state.api;
-  exchange.respond(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-       .body = context ? context->metrics.text(context->engine.stats()) : Metrics::process_text()});
+  const int64_t dropped = state.spans ? state.spans->dropped() : 0;
+  exchange.respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                    .body = context ? context->metrics.text(context->engine.stats(), *state.keys,
+                                                            state.startup, dropped)
+                                    : Metrics::text(state.startup)});
 }
 
 // How busy the engine is, for balancers that want less than /metrics.
@@ -51,7 +53,9 @@ void get_load(ApiContext& context, Exchange exchange) {
   exchange.respond({.body = dump_json({{"server_load", stats.running + stats.waiting},
                                        {"running", stats.running},
                                        {"waiting", stats.waiting},
+                                       {"waiting_tokens", stats.waiting_tokens},
                                        {"kv_cache_usage", kv_usage(stats)},
+                                       {"saturation", saturation(stats)},
                                        {"draining", bool(context.draining)}})});
 }
 

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <csignal>
+
 #include "api/http_connection.h"
 #include "base/check.h"
 
@@ -19,6 +21,7 @@ std::string_view status_text(int status) {
     case 204: return "No Content";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
@@ -29,6 +32,7 @@ std::string_view status_text(int status) {
     case 499: return "Client Closed Request";
     case 500: return "Internal Server Error";
     case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
     case 505: return "HTTP Version Not Supported";
   }
   return "Unknown";
@@ -39,6 +43,16 @@ std::string_view status_text(int status) {
 Exchange::Exchange(std::shared_ptr<Connection> connection, uint64_t serial)
     : connection_(std::move(connection)), serial_(serial) {}
 const HttpRequest& Exchange::request() const { return connection_->request(); }
+void Exchange::set_tenant(std::shared_ptr<Tenant> tenant) {
+  connection_->set_tenant(serial_, std::move(tenant));
+}
+void Exchange::add_header(std::string name, std::string value) {
+  connection_->add_header(serial_, std::move(name), std::move(value));
+}
+void Exchange::set_alarm(std::chrono::steady_clock::time_point when,
+                         std::function<void()> callback) {
+  connection_->set_alarm(serial_, when, std::move(callback));
+}
 void Exchange::respond(HttpResponse response) {
   connection_->respond(serial_, std::move(response));
 }
@@ -59,6 +73,7 @@ struct HttpServer::State {
                  std::function<void(const HttpRecord&)> record)
       : shared(options.work_threads) {
     shared.options = options;
+    shared.tls = options.tls;
     shared.handler = std::move(handler);
     shared.record = std::move(record);
     for (int i = 0; i < std::max(1, options.io_threads); ++i)
@@ -143,12 +158,25 @@ void HttpServer::State::accept() {
   });
 }
 
+// In one send that does not wait; who speaks TLS learns no more than that the connection ended.
+void turn_away(tcp::socket& socket, const std::shared_ptr<const TlsContext>& tls) {
+  static constexpr std::string_view kFull =
+      "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: "
+      "close\r\n\r\n";
+  error_code error;
+  socket.non_blocking(true, error);
+  if (!tls) socket.write_some(asio::buffer(kFull), error);
+}
+
 void HttpServer::State::hand_over(tcp::socket socket, Loop& loop) {
+  std::shared_ptr<const TlsContext> tls;
   {
     const std::lock_guard lock(shared.mutex);
+    if (shared.connections >= shared.options.max_connections) return turn_away(socket, shared.tls);
     ++shared.connections;
+    tls = shared.tls;
   }
-  auto connection = std::make_shared<Connection>(loop, std::move(socket));
+  auto connection = std::make_shared<Connection>(loop, std::move(socket), tls);
   asio::post(loop.context, [&loop, connection] {
     loop.connections.insert(connection);
     if (loop.shared.draining) return connection->close();
@@ -183,6 +211,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(
     const HttpOptions& options, HttpHandler handler,
     std::function<void(const HttpRecord&)> record) {
   raise_file_limit();
+  std::signal(SIGPIPE, SIG_IGN);  // a client that has gone is an error of its write, not our death
   auto state = std::make_unique<State>(options, std::move(handler), std::move(record));
   TRY(state->listen());
   state->accept();
@@ -199,6 +228,11 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 HttpServer::~HttpServer() { stop(); }
 int HttpServer::port() const { return state_->port; }
+
+void HttpServer::set_tls(std::shared_ptr<const TlsContext> tls) {
+  const std::lock_guard lock(state_->shared.mutex);
+  state_->shared.tls = std::move(tls);
+}
 
 bool HttpServer::drain(std::chrono::milliseconds timeout) {
   state_->shared.draining = true;

@@ -18,6 +18,9 @@
 
 namespace rose {
 
+class Tenant;
+class TlsContext;
+
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
@@ -28,6 +31,7 @@ struct HttpRequest {
   std::string body;
   std::string peer;  // "127.0.0.1:34650"
   std::string id;    // the client's X-Request-Id if it is a decent one, else drawn
+  std::shared_ptr<Tenant> tenant = {};  // who asks, once that is known
 
   std::string_view header(std::string_view lower_case_name) const;
 };
@@ -54,15 +58,17 @@ struct HttpOptions {
   int work_threads = 2;
   int64_t max_body_bytes = 32 << 20;
   int max_header_bytes = 64 << 10;
+  int max_connections = 8192;                        // more are told to come back later
   int64_t max_unsent_bytes = 1 << 20;                // of a stream
-  std::string cors_origin = "*";                     // empty: no CORS headers
-  std::chrono::milliseconds header_timeout{30'000};  // from the first byte to the end of the header
+  std::shared_ptr<const TlsContext> tls = {};        // null: plain HTTP
+  std::chrono::milliseconds header_timeout{10'000};  // from the first byte to the end of the header
   std::chrono::milliseconds body_timeout{30'000};    // between two pieces of a body
-  std::chrono::milliseconds idle_timeout{75'000};    // between two requests
-  std::chrono::milliseconds send_timeout{60'000};    // in which nothing could be sent
+  std::chrono::milliseconds arrival_timeout{300'000};  // from the first byte to the end of the body
+  std::chrono::milliseconds idle_timeout{75'000};      // between two requests
+  std::chrono::milliseconds send_timeout{60'000};      // in which nothing could be sent
   std::chrono::milliseconds comment_interval{
       15'000};  // a stream of events with no news says that it lives
-  std::chrono::milliseconds sweep_interval{1'000};  // how often these are looked at
+  std::chrono::milliseconds sweep_interval{250};  // how often these are looked at
 };
 
 class Connection;
@@ -74,6 +80,9 @@ class Exchange {
   Exchange(std::shared_ptr<Connection> connection, uint64_t serial);
 
   const HttpRequest& request() const;
+  void set_tenant(std::shared_ptr<Tenant> tenant);
+  // Of the answer, whatever it will be; not after it has begun.
+  void add_header(std::string name, std::string value);
   void respond(HttpResponse response);
 
   void begin(HttpResponse head);  // its body is ignored
@@ -83,6 +92,8 @@ class Exchange {
   bool open() const;  // an answer is still wanted
   // Runs when the client leaves, or is dropped, before the end of the answer.
   void on_close(std::function<void()> callback);
+  // Runs at that time, unless the answer has ended; a new alarm replaces the one before.
+  void set_alarm(std::chrono::steady_clock::time_point when, std::function<void()> callback);
 
   // From any thread: runs `work` on the connection's thread, also if the client has left.
   void post(std::function<void()> work) const;
@@ -106,6 +117,8 @@ class HttpServer {
   ~HttpServer();  // stop()
 
   int port() const;
+  // Of connections from now on.
+  void set_tls(std::shared_ptr<const TlsContext> tls);
 
   // Accepts no more, closes what is idle, lets exchanges end with "Connection: close". True when all
   // have ended, false at the timeout.

@@ -1,14 +1,15 @@
 #include "api/http_client.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cctype>
+#include <cerrno>
 
 namespace rose {
 
@@ -18,6 +19,32 @@ namespace http = boost::beast::http;
 namespace {
 // How long a read waits before it looks whether to stop.
 constexpr timeval kPoll = {.tv_sec = 0, .tv_usec = 100'000};
+constexpr int kConnect_ms = 10'000;
+
+// Connects, but waits no longer than that, and not after `stop`. The socket blocks afterwards.
+boost::system::error_code connect_within(asio::ip::tcp::socket& socket,
+                                         const asio::ip::tcp::endpoint& endpoint,
+                                         const std::atomic<bool>& stop) {
+  boost::system::error_code error;
+  socket.close(error);
+  socket.open(endpoint.protocol(), error);
+  if (!error) socket.non_blocking(true, error);
+  if (error) return error;
+  if (::connect(socket.native_handle(), endpoint.data(), socklen_t(endpoint.size())) != 0) {
+    if (errno != EINPROGRESS) return {errno, boost::system::system_category()};
+    pollfd waiting{.fd = socket.native_handle(), .events = POLLOUT, .revents = 0};
+    int ready = 0;
+    for (int waited_ms = 0; ready <= 0 && waited_ms < kConnect_ms && !stop; waited_ms += 100)
+      ready = ::poll(&waiting, 1, 100);
+    if (ready <= 0) return asio::error::timed_out;
+    int found = 0;
+    socklen_t size = sizeof found;
+    ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_ERROR, &found, &size);
+    if (found != 0) return {found, boost::system::system_category()};
+  }
+  socket.non_blocking(false, error);
+  return error;
+}
 }  // namespace
 
 Result<HttpUrl> parse_url(const std::string& url) {
@@ -61,10 +88,14 @@ Result<int> http_post(const HttpPost& post, const std::function<void(std::string
   const auto addresses = resolver.resolve(post.url.host, post.url.port, error);
   if (error) return failed("finding");
   asio::ip::tcp::socket socket(context);
-  asio::connect(socket, addresses, error);
+  for (const auto& address : addresses) {
+    error = connect_within(socket, address.endpoint(), stop);
+    if (!error) break;
+  }
   if (error) return failed("connecting to");
 
-  http::request<http::string_body> request(http::verb::post, post.url.path + post.target, 11);
+  http::request<http::string_body> request(post.body.empty() ? http::verb::get : http::verb::post,
+                                           post.url.path + post.target, 11);
   request.set(http::field::host, server);
   request.set(http::field::content_type, "application/json");
   request.set(http::field::connection, "close");

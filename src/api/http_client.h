@@ -18,7 +18,7 @@ struct HttpUrl {
 // "http://host[:port][/path]"; https is refused by name.
 Result<HttpUrl> parse_url(const std::string& url);
 
-struct HttpPost {
+struct HttpPost {  // a GET where there is no body
   HttpUrl url;
   std::string target;  // appended to the url's path: "/chat/completions"
   std::string bearer;  // of the Authorization header; empty: none

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxAhead = 64 << 10;  // of a pipelining client, while it waits for an answer
 constexpr std::chrono::seconds kLinger{2};
+constexpr std::chrono::milliseconds kSlice{1};  // of posted work, before the sockets are looked at
 
 // A header's value must not break the header apart.
 std::string one_line(std::string_view text) {
@@ -50,7 +51,8 @@ bool percent_decode(std::string_view text, std::string& out) {
 
 }  // namespace
 
-Connection::Connection(Loop& loop, tcp::socket socket) : loop_(loop), socket_(std::move(socket)) {}
+Connection::Connection(Loop& loop, tcp::socket socket, const std::shared_ptr<const TlsContext>& tls)
+    : loop_(loop), socket_(std::move(socket)), transport_(socket_, tls) {}
 
 void Connection::start() {
   error_code error;
@@ -68,20 +70,28 @@ void Connection::arm_read() {
   const bool full =
       (state_ == State::serving || state_ == State::streaming) && in_.size() >= kMaxAhead;
   if (reading_armed_ || state_ == State::closed || full) return;
-  reading_armed_ = true;
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
-    self->reading_armed_ = false;
-    if (!error) self->on_readable();
+  if (transport_.pending())
+    return asio::post(loop_.context, [self = shared_from_this()] { self->on_readable(); });
+  wait_for(read_wants_write_ ? tcp::socket::wait_write : tcp::socket::wait_read, reading_armed_,
+           &Connection::on_readable);
+}
+
+void Connection::wait_for(tcp::socket::wait_type what, bool& armed, void (Connection::*then)()) {
+  armed = true;
+  socket_.async_wait(what, [self = shared_from_this(), &armed, then](error_code error) {
+    armed = false;
+    if (!error) (*self.*then)();
   });
 }
 
 // One read a turn, so that a fast sender does not keep the thread from others.
 void Connection::on_readable() {
-  if (state_ == State::closed) return;
-  error_code error;
-  const size_t bytes = socket_.read_some(asio::buffer(loop_.scratch), error);
-  if (error == asio::error::would_block || error == asio::error::interrupted) return arm_read();
-  if (error) return input_ended();
+  if (state_ == State::closed || reading_armed_) return;
+  size_t bytes = 0;
+  const Io io = transport_.read_some(loop_.scratch.data(), loop_.scratch.size(), bytes);
+  read_wants_write_ = io == Io::want_write;
+  if (io == Io::failed) return input_ended();
+  if (io != Io::done) return arm_read();
   if (state_ != State::lingering) in_.append(loop_.scratch, 0, bytes);
   advance();
   turn_over();
@@ -133,6 +143,7 @@ bool Connection::parse_some() {
     if (!header_seen_) header_done();
     if (state_ != State::reading) return false;
     set_deadline(options.body_timeout);
+    deadline_ = std::min(deadline_, began_ + options.arrival_timeout);
   }
   if (!parser_->is_done()) return parsed > 0 && !in_.empty() && !error;
   dispatch();
@@ -163,6 +174,7 @@ void Connection::dispatch() {
   status_ = 0;
   response_bytes_ = 0;
   request_ = {};
+  extra_headers_.clear();
   request_.peer = peer_;
   request_.method = std::string(message.method_string());
   for (const auto& field : message) {
@@ -196,6 +208,7 @@ void Connection::refuse(int status, const std::string& message) {
     ++serial_;
     state_ = State::serving;
     request_ = {};
+    extra_headers_.clear();
     request_.peer = peer_;
     request_.id = new_id("", 32);
     if (parser_ && parser_->is_header_done()) {
@@ -239,8 +252,7 @@ void Connection::append_head(const HttpResponse& response, std::optional<size_t>
     add("Transfer-Encoding", "chunked");
   add("Connection", keep_alive_ ? "keep-alive" : "close");
   add("X-Request-Id", request_.id);
-  const std::string& origin = loop_.shared.options.cors_origin;
-  if (!origin.empty()) add("Access-Control-Allow-Origin", origin);
+  for (const auto& [name, value] : extra_headers_) add(name, value);
   for (const auto& [name, value] : response.headers) add(name, value);
   out_ += "\r\n";
   response_bytes_ += int64_t(out_.size() - before);
@@ -286,8 +298,24 @@ void Connection::end(uint64_t serial) {
   answered();
 }
 
+void Connection::set_tenant(uint64_t serial, std::shared_ptr<Tenant> tenant) {
+  if (open(serial)) request_.tenant = std::move(tenant);
+}
+
+void Connection::add_header(uint64_t serial, std::string name, std::string value) {
+  if (open(serial)) extra_headers_.emplace_back(std::move(name), std::move(value));
+}
+
+void Connection::set_alarm(uint64_t serial, HttpClock::time_point when,
+                           std::function<void()> callback) {
+  if (!open(serial)) return;
+  alarm_ = when;
+  on_alarm_ = std::move(callback);
+}
+
 void Connection::answered() {
   on_close_ = nullptr;
+  on_alarm_ = nullptr;
   record(status_);
   const HttpOptions& options = loop_.shared.options;
   state_ = keep_alive_ ? State::reading : State::lingering;
@@ -305,10 +333,38 @@ void Connection::on_close(uint64_t serial, std::function<void()> callback) {
 }
 
 void Connection::post(std::function<void()> work) {
-  asio::post(loop_.context, [self = shared_from_this(), work = std::move(work)] {
+  loop_.post([self = shared_from_this(), work = std::move(work)] {
     work();
     self->turn_over();
   });
+}
+
+void Loop::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(inbox_mutex);
+    inbox.push_back(std::move(work));
+    if (std::exchange(scheduled, true)) return;
+  }
+  asio::post(context, [this] { work_off(); });
+}
+
+void Loop::work_off() {
+  {
+    const std::lock_guard lock(inbox_mutex);
+    for (auto& work : inbox) todo.push_back(std::move(work));
+    inbox.clear();
+    if (todo.empty()) {
+      scheduled = false;
+      return;
+    }
+  }
+  const HttpClock::time_point enough = HttpClock::now() + kSlice;
+  do {
+    const std::function<void()> work = std::move(todo.front());
+    todo.pop_front();
+    work();
+  } while (!todo.empty() && HttpClock::now() < enough);
+  asio::post(context, [this] { work_off(); });
 }
 
 // What a turn has written leaves in one send; then the next request of a pipelining client has its turn.
@@ -324,19 +380,14 @@ void Connection::flush() {
   if (writing_armed_ || state_ == State::closed) return;
   const HttpOptions& options = loop_.shared.options;
   while (unsent() > 0) {
-    error_code error;
-    sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, unsent()), error);
-    if (error == asio::error::would_block) {
-      set_deadline(options.send_timeout);
-      writing_armed_ = true;
-      socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failed) {
-        self->writing_armed_ = false;
-        if (!failed) self->turn_over();
-      });
-      return;
-    }
-    if (error == asio::error::interrupted) continue;
-    if (error) return close();
+    size_t bytes = 0;
+    const Io io = transport_.write_some(out_.data() + sent_, unsent(), bytes);
+    sent_ += bytes;
+    if (io == Io::failed) return close();
+    if (io == Io::done) continue;
+    set_deadline(options.send_timeout);
+    return wait_for(io == Io::want_read ? tcp::socket::wait_read : tcp::socket::wait_write,
+                    writing_armed_, &Connection::turn_over);
   }
   if (sent_ > 0) {
     out_.clear();
@@ -348,8 +399,7 @@ void Connection::flush() {
   }
   if (state_ == State::lingering && socket_.is_open()) {
     // Closing at once would reset the connection while the client still sends, and the answer be lost.
-    error_code error;
-    socket_.shutdown(tcp::socket::shutdown_send, error);
+    transport_.say_goodbye();
     if (deadline_ > HttpClock::now() + kLinger) set_deadline(kLinger);
   }
 }
@@ -363,6 +413,10 @@ void Connection::check_deadline(HttpClock::time_point now) {
       return turn_over();
     }
     return close();
+  }
+  if (on_alarm_ && now >= alarm_) {
+    std::exchange(on_alarm_, nullptr)();
+    return turn_over();
   }
   if (state_ == State::streaming && comments_ &&
       now - last_write_ >= loop_.shared.options.comment_interval) {
@@ -384,6 +438,7 @@ void Connection::close() {
   in_ = {};
   out_ = {};
   sent_ = 0;
+  on_alarm_ = nullptr;
   const std::shared_ptr<Connection> self = shared_from_this();
   loop_.connections.erase(self);
   if (at_work) {

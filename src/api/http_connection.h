@@ -8,12 +8,13 @@
 // Reading goes on while an answer is being made: that is how a client that left is noticed, and what a
 // pipelining client has sent meanwhile waits in `in_`.
 #pragma once
-#include "api/http_asio.h"
+#include "api/http_transport.h"
 // Beast after Asio's configuration above.
 #include <atomic>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -39,26 +40,39 @@ struct HttpShared {
   std::mutex mutex;
   std::condition_variable ended;
   int connections = 0;
+  std::shared_ptr<const TlsContext> tls;
 };
 
-// One I/O thread and its connections.
+// One I/O thread and its connections. What other threads post is worked off in slices, between which
+// the sockets have their turn: a step of the engine brings news for every stream at once, and a probe
+// that arrives then must not wait for all of them.
 struct Loop {
   explicit Loop(HttpShared& owner) : shared(owner), context(1), sweep(context) {}
+  void post(std::function<void()> work);
+  void work_off();
+
   HttpShared& shared;
   asio::io_context context;
   asio::steady_timer sweep;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::string scratch = std::string(64 << 10, '\0');  // what one read may bring
+  std::mutex inbox_mutex;
+  std::vector<std::function<void()>> inbox;  // posted, and not yet seen by the thread
+  bool scheduled = false;                    // work_off() is going to run
+  std::deque<std::function<void()>> todo;    // of the thread
   std::thread thread;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Loop& loop, tcp::socket socket);
+  Connection(Loop& loop, tcp::socket socket, const std::shared_ptr<const TlsContext>& tls);
   void start();
 
   // As of Exchange; calls of another serial than the current one are late and do nothing.
   const HttpRequest& request() const { return request_; }
+  void set_tenant(uint64_t serial, std::shared_ptr<Tenant> tenant);
+  void add_header(uint64_t serial, std::string name, std::string value);
+  void set_alarm(uint64_t serial, HttpClock::time_point when, std::function<void()> callback);
   bool open(uint64_t serial) const;
   void respond(uint64_t serial, HttpResponse response);
   void begin(uint64_t serial, HttpResponse head);
@@ -77,6 +91,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
   void arm_read();
+  void wait_for(tcp::socket::wait_type what, bool& armed, void (Connection::*then)());
   void on_readable();
   void input_ended();
   void advance();
@@ -96,6 +111,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Loop& loop_;
   tcp::socket socket_;
+  Transport transport_;
   std::string peer_;
   State state_ = State::reading;
 
@@ -104,6 +120,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool header_seen_ = false;
   bool advancing_ = false;
   bool reading_armed_ = false;
+  bool read_wants_write_ = false;  // a TLS handshake
 
   std::string out_;  // to be sent, from sent_
   size_t sent_ = 0;
@@ -117,7 +134,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool comments_ = false;  // the stream is of events, among which comments are legal
   int status_ = 0;
   int64_t request_bytes_ = 0, response_bytes_ = 0;
-  std::function<void()> on_close_;
+  Headers extra_headers_;
+  std::function<void()> on_close_, on_alarm_;
+  HttpClock::time_point alarm_;
   HttpClock::time_point began_, last_write_, deadline_;
 };
 

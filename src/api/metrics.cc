@@ -3,27 +3,24 @@
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
+#include <prometheus/summary.h>
 #include <prometheus/text_serializer.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <set>
 
+#include "api/metrics_values.h"
 #include "base/check.h"
 
 namespace rose {
 
 namespace {
 
-using prometheus::ClientMetric;
 using prometheus::Counter;
 using prometheus::Family;
 using prometheus::Histogram;
 using prometheus::MetricFamily;
-using prometheus::MetricType;
+using prometheus::Summary;
 using Buckets = Histogram::BucketBoundaries;
 using Labels = std::map<std::string, std::string>;
 
@@ -76,6 +73,12 @@ struct Metrics::State {
                                    "Mean time a token after the first, of a request.", kEachToken);
   Histogram& e2e =
       histogram("e2e_request_latency_seconds", "From arrival to the last token.", kLatency);
+  Histogram& queue =
+      histogram("request_queue_time_seconds", "From arrival to its first step.", kLatency);
+  Histogram& prefill = histogram("request_prefill_time_seconds",
+                                 "From its first step to its first token.", kLatency);
+  Histogram& inference = histogram("request_inference_time_seconds",
+                                   "From its first step to its last token.", kLatency);
   Histogram& decode =
       histogram("request_decode_time_seconds", "From the first token to the last.", kLatency);
   Histogram& prompt_tokens = histogram("request_prompt_tokens", "Tokens of a prompt.", tokens);
@@ -111,6 +114,19 @@ struct Metrics::State {
           .Name("http_request_duration_seconds")
           .Help("From the first byte of a request to the end of its answer.")
           .Register(registry);
+  Histogram& http_highr = prometheus::BuildHistogram()
+                              .Name("http_request_duration_highr_seconds")
+                              .Help("The same, of all routes, in finer steps.")
+                              .Register(registry)
+                              .Add({}, kFirstToken);
+  Family<Summary>& request_bytes = prometheus::BuildSummary()
+                                       .Name("http_request_size_bytes")
+                                       .Help("Requests with their headers.")
+                                       .Register(registry);
+  Family<Summary>& response_bytes = prometheus::BuildSummary()
+                                        .Name("http_response_size_bytes")
+                                        .Help("Answers with their headers.")
+                                        .Register(registry);
   std::mutex mutex;
   std::set<std::string> field_names;
 };
@@ -118,7 +134,7 @@ struct Metrics::State {
 Metrics::Metrics(const std::string& model_name, int max_context)
     : state_(std::make_unique<State>(model_name, max_context)) {
   // Series that exist from the start, so that a rate over the first of them is no gap.
-  for (const char* reason : {"stop", "length", "abort", "error"}) {
+  for (const char* reason : {"stop", "length", "abort", "error", "timeout"}) {
     state_->success.Add({{"finished_reason", reason}});
     state_->outcomes.Add({{"outcome", reason}});
   }
@@ -149,6 +165,10 @@ void Metrics::ended(const RequestOutcome& outcome) {
   state.params_n.Observe(outcome.choices);
   if (outcome.max_tokens > 0) state.params_max.Observe(outcome.max_tokens);
   if (outcome.completion_tokens == 0) return;
+  const double prefill = std::max(0.0, outcome.first_token_seconds - outcome.waited_seconds);
+  state.queue.Observe(outcome.waited_seconds);
+  state.prefill.Observe(prefill);
+  state.inference.Observe(prefill + outcome.decode_seconds);
   state.decode.Observe(outcome.decode_seconds);
   if (outcome.longest_completion > 1)
     state.mean_tpot.Observe(outcome.decode_seconds / (outcome.longest_completion - 1));
@@ -175,124 +195,28 @@ void Metrics::http(const HttpRecord& record, std::string_view route) {
       .Increment();
   state_->http_seconds.Add({{"handler", handler}, {"method", method}}, kHttp)
       .Observe(record.seconds);
+  state_->http_highr.Observe(record.seconds);
+  state_->request_bytes.Add({{"handler", handler}}, Summary::Quantiles{})
+      .Observe(double(record.request_bytes));
+  state_->response_bytes.Add({{"handler", handler}}, Summary::Quantiles{})
+      .Observe(double(record.response_bytes));
 }
 
-namespace {
-
-// Builds families of single values, as the engine and the process give them.
-class Values {
- public:
-  explicit Values(const Labels& labels) {
-    for (const auto& [name, value] : labels) labels_.push_back({name, value});
-  }
-
-  void gauge(const char* name, const char* help, double value) {
-    add(name, help, MetricType::Gauge, value);
-  }
-  void counter(const char* name, const char* help, double value) {
-    add(name, help, MetricType::Counter, value);
-  }
-  // One family, a series for each state of the pages of a pool.
-  void pages(const EngineStats& stats) {
-    MetricFamily family{
-        "rose:kv_pages", "Pages of keys and values, by pool and state.", MetricType::Gauge, {}};
-    const char* pools[kPools] = {"full", "sliding"};
-    for (int pool = 0; pool < kPools; ++pool) {
-      const int free = stats.pages_free[pool], cached = stats.pages_cached[pool];
-      const std::pair<const char*, int> states[] = {
-          {"free", free}, {"cached", cached}, {"held", stats.pages[pool] - free - cached}};
-      for (const auto& [state, count] : states) {
-        ClientMetric metric;
-        metric.label = labels_;
-        metric.label.push_back({"group", pools[pool]});
-        metric.label.push_back({"state", state});
-        metric.gauge.value = count;
-        family.metric.push_back(std::move(metric));
-      }
-    }
-    families.push_back(std::move(family));
-  }
-
-  std::vector<MetricFamily> families;
-
- private:
-  void add(const char* name, const char* help, MetricType type, double value) {
-    ClientMetric metric;
-    if (std::string_view(name).find(':') != std::string_view::npos) metric.label = labels_;
-    metric.gauge.value = metric.counter.value = value;
-    families.push_back({name, help, type, {std::move(metric)}});
-  }
-  std::vector<ClientMetric::Label> labels_;
-};
-
-void engine_values(const EngineStats& stats, Values& values) {
-  values.gauge("vllm:num_requests_running", "Sequences that are being computed.", stats.running);
-  values.gauge("vllm:num_requests_waiting", "Sequences in the queue.", stats.waiting);
-  values.gauge("vllm:kv_cache_usage_perc", "Share of the KV pages in use, 0 to 1.",
-               kv_usage(stats));
-  values.gauge("vllm:gpu_cache_usage_perc", "The older name of kv_cache_usage_perc.",
-               kv_usage(stats));
-  values.pages(stats);
-  values.counter("vllm:prompt_tokens_total", "Prompt tokens computed.",
-                 double(stats.prompt_tokens));
-  values.counter("vllm:generation_tokens_total", "Tokens generated.",
-                 double(stats.generated_tokens));
-  values.counter("vllm:num_preemptions_total", "Sequences that gave way and were computed again.",
-                 double(stats.preemptions));
-  const char* queries = "Tokens looked up in the prefix cache.";
-  const char* hits = "Tokens found in the prefix cache.";
-  values.counter("vllm:prefix_cache_queries_total", queries, double(stats.prefix_queries));
-  values.counter("vllm:prefix_cache_hits_total", hits, double(stats.prefix_hits));
-  values.counter("vllm:gpu_prefix_cache_queries_total", queries, double(stats.prefix_queries));
-  values.counter("vllm:gpu_prefix_cache_hits_total", hits, double(stats.prefix_hits));
-  values.counter("rose:steps_total", "Steps of the engine.", double(stats.steps));
-}
-
-void process_values(Values& values) {
-  const double page = double(sysconf(_SC_PAGESIZE));
-  double virtual_pages = 0, resident_pages = 0;
-  std::ifstream("/proc/self/statm") >> virtual_pages >> resident_pages;
-  values.gauge("process_virtual_memory_bytes", "Virtual memory.", virtual_pages * page);
-  values.gauge("process_resident_memory_bytes", "Resident memory.", resident_pages * page);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return double(time.tv_sec) + 1e-6 * double(time.tv_usec);
-  };
-  values.counter("process_cpu_seconds_total", "User and system time.",
-                 seconds(usage.ru_utime) + seconds(usage.ru_stime));
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  values.gauge("process_max_fds", "File descriptors possible.", double(limit.rlim_cur));
-  std::error_code error;
-  int open = 0;
-  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
-       it.increment(error))
-    ++open;
-  values.gauge("process_open_fds", "File descriptors open.", open);
-}
-
-}  // namespace
-
-double kv_usage(const EngineStats& stats) {
-  double most = 0;
-  for (int pool = 0; pool < kPools; ++pool)
-    if (stats.pages[pool] > 0)
-      most = std::max(
-          most, double(stats.pages[pool] - stats.pages_free[pool] - stats.pages_cached[pool]) /
-                    stats.pages[pool]);
-  return most;
-}
-
-std::string Metrics::process_text() {
+std::string Metrics::text(const Startup& startup) {
   Values values({});
+  startup_values(startup, values);
   process_values(values);
   return prometheus::TextSerializer().Serialize(values.families);
 }
 
-std::string Metrics::text(const EngineStats& stats) const {
+std::string Metrics::text(const EngineStats& stats, const Keys& keys, const Startup& startup,
+                          int64_t spans_dropped) const {
   Values values(state_->labels);
   engine_values(stats, values);
+  key_values(keys, values);
+  startup_values(startup, values);
+  values.counter("rose:spans_dropped_total", "Spans that no collector took.",
+                 double(spans_dropped));
   process_values(values);
   std::vector<MetricFamily> families = state_->registry.Collect();
   std::move(values.families.begin(), values.families.end(), std::back_inserter(families));

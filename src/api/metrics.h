@@ -6,22 +6,18 @@
 #include <string_view>
 
 #include "api/http.h"
+#include "api/request_report.h"
 #include "engine/engine.h"
 
 namespace rose {
 
-// What is known of a request when it has ended.
-struct RequestOutcome {
-  std::string_view reason;  // "stop", "length", "tool_calls", "abort", "error", "rejected"
-  int prompt_tokens = 0, completion_tokens = 0, longest_completion = 0;
-  int choices = 1;
-  int max_tokens = 0;         // 0: no limit was given
-  double seconds = 0;         // since it arrived
-  double decode_seconds = 0;  // from its first token to its last
-};
-
 // The share of the pool of pages that is fuller; what is only cached can be taken at any time.
 double kv_usage(const EngineStats& stats);
+// How full the engine is, 0 to 1: of sequences or of pages.
+double saturation(const EngineStats& stats);
+
+class Keys;
+class Startup;
 
 class Metrics {
  public:
@@ -35,9 +31,10 @@ class Metrics {
   void http(const HttpRecord& record, std::string_view route);
 
   // All of it in Prometheus' text format, the engine's numbers as they are now.
-  std::string text(const EngineStats& stats) const;
-  // What is known of the process alone, before there is a model.
-  static std::string process_text();
+  std::string text(const EngineStats& stats, const Keys& keys, const Startup& startup,
+                   int64_t spans_dropped) const;
+  // What is known before there is a model.
+  static std::string text(const Startup& startup);
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 #include "api/routes.h"
 
+#include "api/access.h"
 #include "api/context.h"
 #include "api/errors.h"
 
@@ -12,15 +13,17 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", post_chat_completions},
     {"GET",  "/v1/models",           get_models},
     {"GET",  "/v1/models/*",         get_model},
-    {"GET",  "/load",                get_load},
-    {"GET",  "/health",              nullptr, get_health},
-    {"GET",  "/health/ready",        nullptr, get_health},
-    {"GET",  "/health/startup",      nullptr, get_startup},
-    {"GET",  "/health/live",         nullptr, get_live},
-    {"GET",  "/ping",                nullptr, get_live},
-    {"POST", "/ping",                nullptr, get_live},
-    {"GET",  "/version",             nullptr, get_version},
-    {"GET",  "/metrics",             nullptr, get_metrics},
+    {"GET",  "/load",                get_load, kAllScopes},
+    {"GET",  "/health",              nullptr, kAllScopes, get_health},
+    {"GET",  "/health/ready",        nullptr, kAllScopes, get_health},
+    {"GET",  "/health/startup",      nullptr, kAllScopes, get_startup},
+    {"GET",  "/health/live",         nullptr, kNone, get_live},
+    {"GET",  "/ping",                nullptr, kAllScopes, get_live},
+    {"POST", "/ping",                nullptr, kAllScopes, get_live},
+    {"GET",  "/version",             nullptr, kAllScopes, get_version},
+    {"GET",  "/metrics",             nullptr, kMetrics | kAdmin, get_metrics},
+    {"GET",  "/admin/keys",          nullptr, kAdmin, get_keys},
+    {"POST", "/admin/reload",        nullptr, kAdmin, post_reload},
 };
 // clang-format on
 
@@ -30,11 +33,17 @@ bool matches(std::string_view pattern, std::string_view path) {
   return path.size() > pattern.size() && path.starts_with(pattern);
 }
 
+// What only an administrator may do is nowhere but at the admin listener, and what users do is not there.
+bool serves(Side side, const Route& route) {
+  if (side == Side::front) return route.scopes != kAdmin;
+  return route.scopes != kInfer;
+}
+
 // "GET, HEAD, POST", the methods that a path has; empty: there is no such path.
-std::string allowed_methods(std::string_view path) {
+std::string allowed_methods(Side side, std::string_view path) {
   std::string allowed;
   for (const Route& route : kRoutes) {
-    if (!matches(route.path, path)) continue;
+    if (!matches(route.path, path) || !serves(side, route)) continue;
     if (!allowed.empty()) allowed += ", ";
     allowed += route.method;
     if (std::string_view(route.method) == "GET") allowed += ", HEAD";
@@ -51,22 +60,54 @@ const Route* find_route(std::string_view method, std::string_view path) {
   return nullptr;
 }
 
-void route(ServerState& state, Exchange exchange) {
-  const HttpRequest& request = exchange.request();
-  if (const Route* found = find_route(request.method, request.path)) {
-    if (found->probe) return found->probe(state, std::move(exchange));
-    if (ApiContext* context = state.api) return found->handle(*context, std::move(exchange));
-    return exchange.respond(error_response(
-        {.status = 503, .message = state.startup.sentence(), .code = "model_loading"}));
+namespace {
+
+// What a browser asks before it lets a page call; it sends no key with it.
+HttpResponse preflight(const std::string& allowed, bool from_allowed_origin) {
+  HttpResponse response{.status = 204, .content_type = ""};
+  response.headers = {{"Allow", allowed.empty() ? "GET, POST" : allowed + ", OPTIONS"}};
+  if (from_allowed_origin) {
+    response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    response.headers.emplace_back("Access-Control-Allow-Headers", "*, Authorization");
+    response.headers.emplace_back("Access-Control-Max-Age", "600");
   }
-  const std::string allowed = allowed_methods(request.path);
-  if (request.method == "OPTIONS") {  // what a browser asks before it lets a page call
-    HttpResponse response{.status = 204, .content_type = ""};
-    response.headers = {{"Allow", allowed.empty() ? "GET, POST" : allowed + ", OPTIONS"},
-                        {"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
-                        {"Access-Control-Allow-Headers", "*, Authorization"},
-                        {"Access-Control-Max-Age", "600"}};
-    return exchange.respond(std::move(response));
+  return response;
+}
+
+}  // namespace
+
+void route(ServerState& state, Side side, Exchange exchange) {
+  const HttpRequest& request = exchange.request();
+  const std::string origin = allowed_origin(state.options.allowed_origins, request);
+  if (!origin.empty()) {
+    exchange.add_header("Access-Control-Allow-Origin", origin);
+    exchange.add_header("Vary", "Origin");
+  }
+  const std::string allowed = allowed_methods(side, request.path);
+  if (request.method == "OPTIONS") return exchange.respond(preflight(allowed, !origin.empty()));
+
+  const Route* found = find_route(request.method, request.path);
+  if (found && !serves(side, *found)) found = nullptr;
+  Access access = find_access(*state.keys, request, found ? found->scopes : kAllScopes);
+  if (access.refusal) return exchange.respond(std::move(*access.refusal));
+  exchange.set_tenant(access.tenant);
+  if (found && found->probe) return found->probe(state, std::move(exchange));
+  if (found) {
+    ApiContext* context = state.api;
+    if (!context)
+      return exchange.respond(error_response(
+          {.status = 503, .message = state.startup.sentence(), .code = "model_loading"}));
+    if (request.method == "POST")
+      if (const auto too_much = access.tenant->request(std::chrono::steady_clock::now())) {
+        HttpResponse response = error_response({.status = 429,
+                                                .message = too_much->message,
+                                                .code = "rate_limit_exceeded",
+                                                .retry_after_s = too_much->retry_after_s});
+        for (auto& header : access.tenant->headers(std::chrono::steady_clock::now()))
+          response.headers.push_back(std::move(header));
+        return exchange.respond(std::move(response));
+      }
+    return found->handle(*context, std::move(exchange));
   }
   if (allowed.empty())
     return exchange.respond(error_response(

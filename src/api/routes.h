@@ -3,16 +3,21 @@
 #include <string_view>
 
 #include "api/http.h"
+#include "api/tenant.h"
 
 namespace rose {
 
 struct ApiContext;
 struct ServerState;
 
+// What of the routes a listener serves.
+enum class Side { front, admin };
+
 struct Route {
   const char* method;
   const char* path;  // a '*' at its end stands for the rest, which is not empty
-  void (*handle)(ApiContext& context, Exchange exchange);          // null: the next
+  void (*handle)(ApiContext& context, Exchange exchange);  // null: the next
+  unsigned scopes = kInfer;  // a key needs one of them; kNone: nobody needs a key
   void (*probe)(ServerState& state, Exchange exchange) = nullptr;  // needs no model
 };
 
@@ -20,7 +25,7 @@ struct Route {
 const Route* find_route(std::string_view method, std::string_view path);
 
 // Answers a request: by its handler, or 404, 405, or what OPTIONS asks for.
-void route(ServerState& state, Exchange exchange);
+void route(ServerState& state, Side side, Exchange exchange);
 
 // The handlers, on the connection's thread.
 void post_chat_completions(ApiContext& context, Exchange exchange);  // chat.cc
@@ -32,5 +37,7 @@ void get_startup(ServerState& state, Exchange exchange);             // health.c
 void get_live(ServerState& state, Exchange exchange);                // health.cc
 void get_version(ServerState& state, Exchange exchange);             // health.cc
 void get_metrics(ServerState& state, Exchange exchange);             // health.cc
+void get_keys(ServerState& state, Exchange exchange);                // admin.cc
+void post_reload(ServerState& state, Exchange exchange);             // admin.cc
 
 }  // namespace rose

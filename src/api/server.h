@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "api/keys.h"
+#include "api/tls.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "text/chat_format.h"
@@ -13,28 +15,84 @@ namespace rose {
 struct ServeOptions {
   std::string host = "127.0.0.1";
   int port = 8000;
+  std::string admin_host = "127.0.0.1";
+  int admin_port = 0;
   std::vector<std::string> served_model_name;
   int io_threads = 2;
-  int64_t max_body_bytes = 32 << 20;
-  std::string cors_origin = "*";
+  int work_threads = 2;
   int keep_alive_interval_s = 15;
   int shutdown_timeout_s = 30;
   std::string date;
+
+  KeyOptions keys;
+  TlsOptions tls;
+  std::vector<std::string> allowed_origins;
+  bool isolate_prefix_cache = false;
+
+  int64_t max_body_bytes = 32 << 20;
+  int max_header_bytes = 64 << 10;
+  int max_connections = 8192;
+  int max_json_depth = 64;
+  int max_messages = 4096;
+  int max_tools = 512;
+  int max_choices = 128;
+  std::string request_log;
+  std::string otlp_traces_endpoint;
+  int request_timeout_s = 3600;
+  int queue_timeout_s = 600;
 
   template <class Visit>
   void each(Visit&& visit) {
     visit("--host", host, "address to listen at; 0.0.0.0 for all of this computer's");
     visit("--port", port, "port to listen at; 0 for any that is free");
+    visit("--admin-host", admin_host, "address of the admin listener");
+    visit("--admin-port", admin_port,
+          "its port: metrics, probes and /admin/, nothing of the model; 0: there is none");
     visit("--served-model-name,--alias", served_model_name,
           "names that requests may use for the model");
     visit("--io-threads", io_threads, "threads that read requests and write answers");
-    visit("--max-body-bytes", max_body_bytes, "largest request");
-    visit("--allowed-origins,--cors-origins", cors_origin,
-          "web pages that may call, or empty for none");
+    visit("--work-threads", work_threads, "threads that make prompts of requests");
     visit("--sse-keep-alive-interval,--sse-ping-interval", keep_alive_interval_s,
           "seconds after which a silent stream sends a comment");
     visit("--shutdown-timeout", shutdown_timeout_s, "seconds that running requests get to end");
     visit("--date", date, "the date prompts mention, YYYY-MM-DD; 'none' for none, empty for today");
+
+    visit("--api-key", keys.api_key, "a key that may call; may be repeated; none: anyone may");
+    visit("--api-keys-file,--api-key-file", keys.file,
+          "JSON of hashed keys, their scopes and limits; read again at SIGHUP");
+    visit("--key-requests-per-minute", keys.limits.requests_per_minute,
+          "of each key (or of all callers), unless its entry says otherwise; 0: no limit");
+    visit("--key-tokens-per-minute", keys.limits.tokens_per_minute, "of prompts and answers");
+    visit("--key-tokens-per-day", keys.limits.tokens_per_day, "of prompts and answers");
+    visit("--key-concurrent", keys.limits.concurrent, "requests at work or waiting, of each key");
+    visit("--key-max-tokens", keys.limits.max_tokens, "of one answer");
+    visit(
+        "--isolate-prefix-cache", isolate_prefix_cache,
+        "keys do not share cached prefixes, and cannot tell what others asked by the time it took");
+    visit("--ssl-certfile,--ssl-cert-file", tls.certfile,
+          "certificate (PEM): HTTPS instead of HTTP; read again at SIGHUP");
+    visit("--ssl-keyfile,--ssl-key-file", tls.keyfile, "its key; empty: in the same file");
+    visit("--ssl-ca-certs", tls.ca_certs, "who may sign the certificates of clients");
+    visit("--ssl-cert-reqs", tls.cert_reqs, "of clients: 0 none, 1 is checked if given, 2 needed");
+    visit("--allowed-origins,--cors-origins", allowed_origins,
+          "a web page's origin that may call, or *; may be repeated; none: no other page may");
+
+    visit("--request-log", request_log,
+          "file that gets a line of JSON for each finished request, without its content; - is "
+          "standard output");
+    visit("--otlp-traces-endpoint", otlp_traces_endpoint,
+          "http://HOST:PORT of an OpenTelemetry collector that gets a span for each request");
+    visit("--max-body-bytes,--max-request-bytes", max_body_bytes, "largest request");
+    visit("--max-header-bytes", max_header_bytes, "largest header of a request");
+    visit("--max-connections", max_connections, "at one time");
+    visit("--max-json-depth", max_json_depth, "nesting of a request's JSON");
+    visit("--max-messages", max_messages, "of a request");
+    visit("--max-tools", max_tools, "of a request");
+    visit("--max-choices", max_choices, "n of a request");
+    visit("--request-timeout", request_timeout_s,
+          "seconds from a request to the end of its answer; 0: no limit");
+    visit("--queue-timeout", queue_timeout_s,
+          "seconds that a request may wait for its first token; 0: no limit");
   }
 };
 
@@ -75,14 +133,18 @@ class Server {
   // nobody calls the engine any more.
   void drain(int timeout_s);
 
-  // Returns at SIGINT or SIGTERM, having drained; a second signal cuts the waiting short.
+  int admin_port() const;  // 0: there is no admin listener
+
+  // Returns at SIGINT or SIGTERM, having drained; a second signal cuts the waiting short. SIGHUP reads
+  // keys and certificates again.
   void run_until_signal();
 
  private:
   explicit Server(std::unique_ptr<ServerState> state);
   std::unique_ptr<ServerState> state_;
+  Status reload();
   std::unique_ptr<ApiContext> context_;
-  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<HttpServer> http_, admin_;  // admin_ may be null
 };
 
 }  // namespace rose

@@ -36,7 +36,7 @@ TEST_F(ServerTest, health_models_and_version_answer) {
 }
 
 TEST_F(ServerTest, wrong_paths_and_methods_say_so) {
-  start();
+  start({.allowed_origins = {"*"}});
   RawClient client(port());
   const Answer unknown = client.get("/v1/nothing");
   EXPECT_EQ(unknown.status, 404);
@@ -52,7 +52,7 @@ TEST_F(ServerTest, wrong_paths_and_methods_say_so) {
   const Answer options = client.read();
   EXPECT_EQ(options.status, 204);
   EXPECT_EQ(options.header("Access-Control-Allow-Origin"), "*");
-  EXPECT_EQ(options.header("Access-Control-Allow-Methods"), "GET, POST, OPTIONS");
+  EXPECT_EQ(options.header("Access-Control-Allow-Methods"), "GET, POST, DELETE, OPTIONS");
 
   client.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(client.read(true).status, 200);

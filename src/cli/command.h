@@ -24,5 +24,7 @@ Status tokenize_command(Arguments);
 Status render_command(Arguments);
 Status parse_command(Arguments);
 Status bench_command(Arguments);
+Status keys_command(Arguments);
+Status top_command(Arguments);
 
 }  // namespace rose

@@ -23,6 +23,8 @@ constexpr Command kCommands[] = {
     {"tokenize", "text to token ids and back, JSON lines in and out", tokenize_command},
     {"render", "conversations to exact Harmony prompts, JSON lines in and out", render_command},
     {"parse", "token ids to messages, JSON lines in and out", parse_command},
+    {"top", "watch a running server", top_command},
+    {"keys", "make an API key for the keys file", keys_command},
     {"bench", "measure a model on this computer", bench_command},
 };
 

@@ -128,6 +128,7 @@ Result<std::unique_ptr<Session>> open_session(const ModelOptions& options, const
        .max_seqs = options.max_num_seqs,
        .max_tokens_per_step = step_tokens(options, *loaded.ops),
        .max_waiting = options.max_queued_requests,
+       .max_waiting_tokens = options.max_queued_tokens,
        .kv_bytes = kv_bytes(options, *loaded.ops),
        .prefix_cache = options.enable_prefix_caching,
        .vocab = std::min(session->tokenizer->vocab(), loaded.model->config().vocab)}));

@@ -27,6 +27,7 @@ struct ModelOptions {
   int max_num_seqs = 256;
   int max_num_batched_tokens = 0;
   int max_queued_requests = 1024;
+  int64_t max_queued_tokens = 4 << 20;
   int64_t kv_cache_memory_bytes = 0;
   bool enable_prefix_caching = true;
   MockOptions mock;
@@ -52,6 +53,8 @@ struct ModelOptions {
     visit("--max-num-batched-tokens,--chunked-prefill-size", max_num_batched_tokens,
           "tokens of one step; longer prompts are cut; 0: what suits the device");
     visit("--max-queued-requests", max_queued_requests, "requests that may wait; more are refused");
+    visit("--max-queued-tokens", max_queued_tokens,
+          "tokens of prompts that may wait; more are refused; 0: no limit");
     visit("--kv-cache-memory-bytes", kv_cache_memory_bytes,
           "memory for keys and values; 0: at most half of what is free, on a CPU 4 GiB");
     visit("--enable-prefix-caching", enable_prefix_caching,

@@ -50,6 +50,7 @@ class EngineLoop final : public Engine {
   struct Message {
     RequestId id = 0;
     bool cancels = false;
+    std::chrono::steady_clock::time_point submitted = {};
     Request request = {};
     Sink sink = {};
   };
@@ -62,6 +63,7 @@ class EngineLoop final : public Engine {
     Update update;
   };
 
+  Status check_queue(int64_t prompt_tokens) const;
   void run();
   bool take_messages();
   void turn();
@@ -89,7 +91,7 @@ class EngineLoop final : public Engine {
   std::condition_variable inbox_changed_, became_idle_;
   std::vector<Message> inbox_;
   int submitted_ = 0, submitted_choices_ = 0;  // requests in the inbox
-  int waiting_requests_ = 0;                   // in the scheduler
+  int64_t submitted_tokens_ = 0;               // of their prompts
   RequestId last_id_ = 0;
   bool idle_ = false;
   bool draining_ = false;
@@ -111,16 +113,35 @@ Result<RequestId> EngineLoop::submit(Request request, Sink sink) {
   {
     const std::lock_guard lock(mutex_);
     if (draining_ || stopping_) return fail(ErrorKind::busy, "the server is shutting down");
-    if (const int queue = submitted_ + waiting_requests_; queue >= options_.max_waiting)
-      return fail(ErrorKind::busy, strf("the queue is full: %d requests wait", queue));
+    TRY(check_queue(int64_t(request.prompt.size())));
     id = ++last_id_;
     ++submitted_;
     submitted_choices_ += request.choices;
+    submitted_tokens_ += int64_t(request.prompt.size());
     idle_ = false;
-    inbox_.push_back({.id = id, .request = std::move(request), .sink = std::move(sink)});
+    inbox_.push_back({.id = id,
+                      .submitted = std::chrono::steady_clock::now(),
+                      .request = std::move(request),
+                      .sink = std::move(sink)});
   }
   inbox_changed_.notify_one();
   return id;
+}
+
+// Under the mutex. A prompt that is alone fits always, however long it is.
+Status EngineLoop::check_queue(int64_t prompt_tokens) const {
+  const int requests = submitted_ + stats_.waiting_requests;
+  if (requests >= options_.max_waiting)
+    return fail(ErrorKind::busy, strf("the queue is full: %d requests wait", requests));
+  const int64_t tokens = submitted_tokens_ + stats_.waiting_tokens;
+  if (options_.max_waiting_tokens > 0 && tokens > 0 &&
+      tokens + prompt_tokens > options_.max_waiting_tokens)
+    return fail(ErrorKind::busy,
+                strf("the queue is full: %lld tokens wait, with this prompt's "
+                     "%lld they would be more than %lld",
+                     static_cast<long long>(tokens), static_cast<long long>(prompt_tokens),
+                     static_cast<long long>(options_.max_waiting_tokens)));
+  return Done{};
 }
 
 void EngineLoop::cancel(RequestId id) {
@@ -141,6 +162,8 @@ EngineStats EngineLoop::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
   stats.waiting += submitted_choices_;
+  stats.waiting_requests += submitted_;
+  stats.waiting_tokens += submitted_tokens_;
   return stats;
 }
 
@@ -165,7 +188,8 @@ bool EngineLoop::take_messages() {
       inbox_changed_.wait(lock, [&] { return !inbox_.empty() || stopping_; });
     }
     messages.swap(inbox_);
-    waiting_requests_ += std::exchange(submitted_, 0);
+    stats_.waiting_requests += std::exchange(submitted_, 0);
+    stats_.waiting_tokens += std::exchange(submitted_tokens_, 0);
     stats_.waiting += std::exchange(submitted_choices_, 0);
     stopping = stopping_;
   }
@@ -184,6 +208,7 @@ void EngineLoop::accept(Message message) {
   for (int choice = 0; choice < request.choices; ++choice) {
     auto sequence =
         make_sequence(request, message.id, choice, *request.sampling.seed, memory_.max_context);
+    sequence->submitted = message.submitted;
     // Without the prefix cache a request still shares its prompt among its own choices: under a
     // salt that nobody else has.
     if (!options_.prefix_cache) {
@@ -220,6 +245,8 @@ void EngineLoop::tell(const Sequence& sequence, Sampled* sampled) {
       .finish = sequence.finish,
       .cached_tokens = sequence.cached_tokens,
   };
+  if (sequence.admitted)
+    update.waited_s = std::chrono::duration<double>(sequence.began - sequence.submitted).count();
   if (sampled) {
     update.tokens.push_back({
         .token = sampled->token,
@@ -237,6 +264,11 @@ void EngineLoop::publish() {
   EngineStats stats = counts_;
   stats.running = scheduler_.running();
   stats.waiting = scheduler_.waiting();
+  const Scheduler::Waiting waiting = scheduler_.waiting_requests();
+  stats.waiting_requests = waiting.requests;
+  stats.waiting_tokens = waiting.tokens;
+  stats.max_seqs = options_.max_seqs;
+  stats.max_waiting = options_.max_waiting;
   for (const Pool pool : {Pool::full, Pool::sliding}) {
     stats.pages[int(pool)] = scheduler_.pool(pool).size();
     stats.pages_free[int(pool)] = scheduler_.pool(pool).free();
@@ -246,9 +278,11 @@ void EngineLoop::publish() {
   stats.preemptions = scheduler_.counts().preemptions;
   stats.prefix_queries = scheduler_.counts().prefix_queries;
   stats.prefix_hits = scheduler_.counts().prefix_hits;
+  stats.step_tokens = scheduler_.counts().step_tokens;
+  std::copy(std::begin(scheduler_.counts().steps_by_tokens),
+            std::end(scheduler_.counts().steps_by_tokens), std::begin(stats.steps_by_tokens));
   const std::lock_guard lock(mutex_);
   stats_ = stats;
-  waiting_requests_ = scheduler_.waiting_requests();
 }
 
 void EngineLoop::deliver() {
@@ -271,6 +305,7 @@ Status check_options(const EngineOptions& options, const ModelConfig& config) {
       {"max_seqs", options.max_seqs, 1},
       {"max_tokens_per_step", options.max_tokens_per_step, 1},
       {"max_waiting", options.max_waiting, 1},
+      {"max_waiting_tokens", options.max_waiting_tokens, 0},
       {"kv_bytes", options.kv_bytes, 0},
       {"vocab", options.vocab, 0},
   };

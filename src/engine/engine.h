@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "engine/request.h"
+#include "engine/step_buckets.h"
 #include "model/loader.h"
 
 namespace rose {
@@ -13,6 +14,7 @@ struct EngineOptions {
   int max_seqs = 256;   // that run together
   int max_tokens_per_step = 2048;  // of prompts and answers together
   int max_waiting = 1024;          // requests in the queue
+  int64_t max_waiting_tokens = 0;  // of their prompts; 0: no limit
   int64_t kv_bytes = 0;            // memory for keys and values; 0: a share of what is free
   bool prefix_cache = true;
   int vocab = 0;                  // tokens that exist (the tokenizer's); 0: the model's rows
@@ -23,8 +25,13 @@ struct EngineOptions {
 struct EngineStats {
   int running = 0;  // choices
   int waiting = 0;
+  int waiting_requests = 0;    // that have not begun
+  int64_t waiting_tokens = 0;  // of their prompts
+  int max_seqs = 0, max_waiting = 0;
   int pages[kPools] = {}, pages_free[kPools] = {}, pages_cached[kPools] = {};
   int64_t steps = 0;
+  int64_t step_tokens = 0;  // of all steps together
+  int64_t steps_by_tokens[kStepBuckets] = {};
   int64_t prompt_tokens = 0;  // computed, not taken from the cache
   int64_t generated_tokens = 0;
   int64_t preemptions = 0;

@@ -409,6 +409,61 @@ TEST(Engine, a_full_queue_is_busy) {
   EXPECT_TRUE(engine->submit(greedy(prompt_of(10, 2), 1), [](const Update&) {}));
 }
 
+TEST(Engine, the_queue_is_bound_in_tokens_too) {
+  FakeHost host;
+  Gate gate(host);
+  EngineOptions options = small();
+  options.max_seqs = 1;
+  options.max_waiting_tokens = 100;
+  const auto engine = start(host, options);
+  Listener running, large, small;
+  ASSERT_TRUE(engine->submit(greedy(prompt_of(10, 0), 5), running.sink()));
+  gate.let_go(1);
+  running.wait_for_tokens(1);
+  ASSERT_TRUE(engine->submit(greedy(prompt_of(500, 1), 5), large.sink())) << "alone it fits";
+  const auto refused = engine->submit(greedy(prompt_of(10, 2), 5), [](const Update&) { FAIL(); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::busy);
+  EXPECT_NE(refused.error().message.find("500 tokens wait"), std::string::npos);
+  EXPECT_EQ(engine->stats().waiting_tokens, 500);
+  gate.let_go(Gate::kAll);
+  large.wait();
+  ASSERT_TRUE(engine->submit(greedy(prompt_of(10, 2), 5), small.sink()));
+  small.wait();
+  const EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.waiting_tokens, 0);
+  int64_t steps = 0;
+  for (const int64_t count : stats.steps_by_tokens) steps += count;
+  EXPECT_EQ(steps, stats.steps);
+  EXPECT_EQ(stats.step_tokens, 520 + 3 * 4) << "prompts, and each token but the last of a request";
+}
+
+// One tenant has filled the queue before another comes with a single request.
+TEST(Engine, a_tenant_with_many_requests_does_not_keep_others_waiting) {
+  FakeHost host;
+  Gate gate(host);
+  EngineOptions options = small();
+  options.max_seqs = 1;
+  const auto engine = start(host, options);
+  std::mutex mutex;
+  std::vector<uint64_t> ended;
+  const auto ask = [&](uint64_t tenant) {
+    Request request = greedy(prompt_of(10, int(tenant)), 5);
+    request.tenant = tenant;
+    ASSERT_TRUE(engine->submit(std::move(request), [&, tenant](const Update& update) {
+      const std::lock_guard lock(mutex);
+      if (update.finish != Finish::none) ended.push_back(tenant);
+    }));
+  };
+  for (int i = 0; i < 20; ++i) ask(1);
+  ask(2);
+  gate.let_go(Gate::kAll);
+  engine->drain();
+  const auto second = std::find(ended.begin(), ended.end(), 2u) - ended.begin();
+  EXPECT_LE(second, 2);
+  EXPECT_EQ(ended.size(), 21u);
+}
+
 TEST(Engine, a_cancelled_request_ends_within_a_step) {
   FakeHost host;
   Gate gate(host);

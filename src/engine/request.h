@@ -44,6 +44,8 @@ struct Request {
   int min_tokens = 0;            // stop tokens are not possible before
   std::vector<int> stop_tokens;  // the token is given out, then the choice ends
   int priority = 0;              // smaller goes first among the waiting
+  uint64_t tenant = 0;           // who asks: the waiting of different ones take turns,
+  double share = 1;              // by tokens computed for each part of its share
   std::string cache_salt;        // prompts share cached prefixes only with equal salts
   // Makes the constraint of each choice; empty: none. Where it allows nothing but stop tokens,
   // min_tokens gives way.
@@ -70,6 +72,7 @@ struct Update {
   std::vector<GeneratedToken> tokens = {};
   Finish finish = Finish::none;
   int cached_tokens = 0;  // of the prompt, found in the prefix cache
+  double waited_s = 0;    // from submit to its first step
 };
 using Sink = std::function<void(const Update&)>;
 

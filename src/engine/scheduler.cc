@@ -29,15 +29,7 @@ void Scheduler::add(std::unique_ptr<Sequence> sequence) {
     sibling->arrival = arrivals_++;
     sibling->tokens = {};  // one copy of the prompt is enough while it waits
   }
-  enqueue(std::move(sequence));
-}
-
-void Scheduler::enqueue(std::unique_ptr<Sequence> sequence) {
-  const auto later = [](const auto& a, const auto& b) {
-    return a->priority != b->priority ? a->priority < b->priority : a->arrival < b->arrival;
-  };
-  const auto place = std::upper_bound(waiting_.begin(), waiting_.end(), sequence, later);
-  waiting_.insert(place, std::move(sequence));
+  waiting_.push(std::move(sequence));
 }
 
 Step Scheduler::plan() {
@@ -64,7 +56,7 @@ Step Scheduler::plan() {
   }
 
   while (!waiting_.empty() && budget > 0 && running() < limits_.seqs) {
-    Sequence& sequence = *waiting_.front();
+    Sequence& sequence = waiting_.front();
     if (!admit(sequence)) break;
     const int count = reserve(sequence, std::min(sequence.pending(), budget));
     if (count == 0) {
@@ -73,16 +65,25 @@ Step Scheduler::plan() {
     }
     if (!sequence.admitted) {
       sequence.admitted = true;
+      sequence.began = std::chrono::steady_clock::now();
       sequence.cached_tokens = sequence.computed;
       counts_.prefix_queries += sequence.prompt;
       counts_.prefix_hits += sequence.computed;
     }
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+    running_.push_back(waiting_.pop());
     launch(sequence, count, step);
     budget -= count;
   }
+  count_step(limits_.tokens_per_step - budget);
   return step;
+}
+
+void Scheduler::count_step(int tokens) {
+  if (tokens == 0) return;
+  counts_.step_tokens += tokens;
+  const auto* const bucket =
+      std::lower_bound(std::begin(kStepTokenBuckets), std::end(kStepTokenBuckets), tokens);
+  ++counts_.steps_by_tokens[bucket - std::begin(kStepTokenBuckets)];
 }
 
 // Takes what the prefix cache has, and the full pages of all that is known: a prompt that has begun
@@ -131,7 +132,9 @@ void Scheduler::launch(Sequence& sequence, int count, Step& step) {
   const bool samples = sequence.computed == sequence.length;
   if (samples) ++sequence.length;
   ++sequence.steps_under_way;
-  counts_.prompt_tokens += std::max(0, std::min(sequence.computed, sequence.prompt) - first);
+  const int of_prompt = std::max(0, std::min(sequence.computed, sequence.prompt) - first);
+  counts_.prompt_tokens += of_prompt;
+  waiting_.charge(sequence, of_prompt, int(samples));
   step.push_back({&sequence, first, count, samples, sequence.epoch});
 }
 
@@ -175,13 +178,13 @@ void Scheduler::give_way() {
   sequence->length = int(sequence->tokens.size());
   ++sequence->epoch;
   ++counts_.preemptions;
-  enqueue(std::move(sequence));
+  waiting_.push(std::move(sequence));
 }
 
 void Scheduler::free_siblings(Sequence& sequence) {
   for (auto& sibling : sequence.siblings) {
     sibling->tokens.assign(sequence.tokens.begin(), sequence.tokens.begin() + sequence.prompt);
-    enqueue(std::move(sibling));
+    waiting_.push(std::move(sibling));
   }
   sequence.siblings.clear();
 }
@@ -216,9 +219,7 @@ void Scheduler::reap() {
   for (auto& sequence : running_)
     if (sequence->finish != Finish::none) leaving_.push_back(std::move(sequence));
   std::erase(running_, nullptr);
-  for (auto& sequence : waiting_)
-    if (sequence->finish != Finish::none) leaving_.push_back(std::move(sequence));
-  std::erase(waiting_, nullptr);
+  for (auto& sequence : waiting_.take_ended()) leaving_.push_back(std::move(sequence));
   std::erase_if(leaving_, [](const auto& sequence) { return sequence->steps_under_way == 0; });
 }
 
@@ -234,8 +235,9 @@ void Scheduler::cancel_if(const std::function<bool(const Sequence&)>& chosen, co
   std::vector<Sequence*> found;
   for (const auto& sequence : running_)
     if (chosen(*sequence)) found.push_back(sequence.get());
-  for (const auto& sequence : waiting_)
-    if (chosen(*sequence)) found.push_back(sequence.get());
+  waiting_.each([&](Sequence& sequence) {
+    if (chosen(sequence)) found.push_back(&sequence);
+  });
   for (size_t i = 0; i < found.size(); ++i) {  // grows by siblings
     for (const auto& sibling : found[i]->siblings) found.push_back(sibling.get());
     end(*found[i], Finish::cancelled);
@@ -246,15 +248,19 @@ void Scheduler::cancel_if(const std::function<bool(const Sequence&)>& chosen, co
 
 int Scheduler::waiting() const {
   int choices = 0;
-  for (const auto& sequence : waiting_) choices += 1 + int(sequence->siblings.size());
+  waiting_.each([&](const Sequence& sequence) { choices += 1 + int(sequence.siblings.size()); });
   for (const auto& sequence : running_) choices += int(sequence->siblings.size());
   return choices;
 }
 
-int Scheduler::waiting_requests() const {
-  return int(std::count_if(waiting_.begin(), waiting_.end(), [](const auto& sequence) {
-    return sequence->choice == 0 && !sequence->admitted;
-  }));
+Scheduler::Waiting Scheduler::waiting_requests() const {
+  Waiting waiting;
+  waiting_.each([&](const Sequence& sequence) {
+    if (sequence.choice != 0 || sequence.admitted) return;
+    ++waiting.requests;
+    waiting.tokens += sequence.prompt;
+  });
+  return waiting;
 }
 
 void Scheduler::check() const {
@@ -286,9 +292,10 @@ void Scheduler::check() const {
                  sequence->computed);
     }
   }
-  for (const auto& sequence : waiting_)
-    ROSE_CHECK(sequence->pages[0].empty() && sequence->pages[1].empty() && sequence->computed == 0,
+  waiting_.each([](const Sequence& sequence) {
+    ROSE_CHECK(sequence.pages[0].empty() && sequence.pages[1].empty() && sequence.computed == 0,
                "scheduler: a waiting sequence has pages");
+  });
   prefix_.check();
 }
 

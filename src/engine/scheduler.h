@@ -6,12 +6,12 @@
 // the step's tokens goes to those who wait, by priority and then arrival. Out of pages, the youngest
 // that runs gives way: it waits again, and computes again what the prefix cache could not keep.
 #pragma once
-#include <deque>
 #include <functional>
 #include <span>
 
 #include "cache/prefix.h"
-#include "engine/sequence.h"
+#include "engine/step_buckets.h"
+#include "engine/waiting_queue.h"
 
 namespace rose {
 
@@ -34,6 +34,8 @@ struct SchedulerLimits {
 
 struct SchedulerCounts {
   int64_t prompt_tokens = 0;
+  int64_t step_tokens = 0;  // of all steps
+  int64_t steps_by_tokens[kStepBuckets] = {};
   int64_t preemptions = 0;
   int64_t prefix_queries = 0, prefix_hits = 0;  // tokens
 };
@@ -60,8 +62,12 @@ class Scheduler {
 
   bool idle() const { return running_.empty() && waiting_.empty() && leaving_.empty(); }
   int running() const { return int(running_.size()); }
-  int waiting() const;           // choices
-  int waiting_requests() const;  // that have not begun
+  int waiting() const;  // choices
+  struct Waiting {
+    int requests = 0;    // that have not begun
+    int64_t tokens = 0;  // of their prompts
+  };
+  Waiting waiting_requests() const;
   const PagePool& pool(Pool pool) const { return pools_[int(pool)]; }
   const SchedulerCounts& counts() const { return counts_; }
 
@@ -69,11 +75,11 @@ class Scheduler {
   void check() const;
 
  private:
-  void enqueue(std::unique_ptr<Sequence> sequence);
   bool admit(Sequence& sequence);
   int reserve(Sequence& sequence, int count);
   int take_page(Pool pool);
   void launch(Sequence& sequence, int count, Step& step);
+  void count_step(int tokens);
   void remember(Sequence& sequence, std::span<const int> ends);
   void leave_window(Sequence& sequence);
   void release_pages(Sequence& sequence);
@@ -87,7 +93,7 @@ class Scheduler {
   PagePool pools_[kPools];
   PrefixCache prefix_;
   std::vector<std::unique_ptr<Sequence>> running_;  // in the order of admission
-  std::deque<std::unique_ptr<Sequence>> waiting_;   // by priority, then arrival
+  WaitingQueue waiting_;
   std::vector<std::unique_ptr<Sequence>> leaving_;  // ended, but in a step under way
   uint64_t arrivals_ = 0;
   SchedulerCounts counts_;

@@ -131,7 +131,8 @@ TEST(Scheduler, out_of_pages_the_youngest_gives_way) {
   desk.run();  // both fill their two pages to the brim, one page is left
   EXPECT_EQ(desk.run(), (Shape{{1, 1}}));
   EXPECT_EQ(desk.scheduler.waiting(), 1);
-  EXPECT_EQ(desk.scheduler.waiting_requests(), 0);  // it has begun, and has no place in the queue
+  EXPECT_EQ(desk.scheduler.waiting_requests().requests,
+            0);  // it has begun, and has no place in the queue
   EXPECT_EQ(desk.held(Pool::full), 3);
   EXPECT_EQ(desk.scheduler.pool(Pool::full).cached(), 2);  // what the youngest computed
   EXPECT_EQ(desk.scheduler.counts().preemptions, 1);

@@ -74,6 +74,8 @@ std::unique_ptr<Sequence> make_sequence(const Request& request, uint64_t id, int
   sequence->request = id;
   sequence->choice = choice;
   sequence->priority = request.priority;
+  sequence->tenant = request.tenant;
+  sequence->share = request.share;
   sequence->sampling = request.sampling;
   sequence->seed = choice == 0 ? seed : random_bits(seed, uint64_t(choice));
   sequence->stop_tokens = request.stop_tokens;
@@ -156,6 +158,7 @@ Status check_request(const Request& request, int max_context, int vocab) {
   if (request.max_tokens > 0 && request.min_tokens > request.max_tokens)
     return refuse(strf("min_tokens is %d, more than max_tokens, which is %d", request.min_tokens,
                        request.max_tokens));
+  if (!(request.share > 0)) return refuse("the tenant's share is not above 0");
   return check_sampling(request.sampling, vocab);
 }
 

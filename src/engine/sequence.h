@@ -6,6 +6,7 @@
 //   fed       0 ......................... computed
 //             | keys and values are in pages, or will be when the steps under way are done
 #pragma once
+#include <chrono>
 #include <memory>
 #include <unordered_map>
 
@@ -19,6 +20,8 @@ struct Sequence {
   uint64_t request = 0;
   int choice = 0;
   int priority = 0;
+  uint64_t tenant = 0;
+  double share = 1;
   uint64_t arrival = 0;  // by the scheduler: earlier ones go first
   SamplingParams sampling;
   uint64_t seed = 0;
@@ -37,6 +40,7 @@ struct Sequence {
   int remembered = 0;              // pages that the prefix cache has been told of
   int cached_tokens = 0;           // of the prompt, found there on arrival
   bool admitted = false;           // at least once
+  std::chrono::steady_clock::time_point submitted = {}, began = {};  // began: when admitted first
   Finish finish = Finish::none;
 
   uint32_t epoch = 0;  // raised when it gives up its pages: results of older steps do not count
