@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "cli/census.h"
 #include "cli/command.h"
 #include "cli/completions.h"
 #include "cli/eval_against.h"
@@ -105,6 +106,7 @@ Status eval_command(Arguments arguments) {
     const Json report = {{"model", session->name},
                          {"recipe", session->runtime->loaded.recipe->name},
                          {"backend", session->runtime->loaded.ops->name},
+                         {"census", census_json(session->runtime->loaded)},
                          {"exact", share},
                          {"items", items.size()},
                          {"prompt_tokens", prompt_tokens},

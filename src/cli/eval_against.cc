@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "cli/agreement.h"
+#include "cli/census.h"
 #include "cli/progress.h"
 #include "engine/teacher.h"
 
@@ -71,6 +72,7 @@ void report(const EvalAgainst& options, const Runtime& model, const Runtime& aga
     const Json json = {{"model", model.loaded.folder},
                        {"recipe", model.loaded.recipe->name},
                        {"backend", model.loaded.ops->name},
+                       {"census", census_json(model.loaded)},
                        {"against", against.loaded.recipe->name},
                        {"against_backend", against.loaded.ops->name},
                        {"items", items},

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "cli/census.h"
 #include "cli/progress.h"
 
 namespace rose {
@@ -76,6 +77,7 @@ Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options, const
                                      if (watch) watch(progress);
                                    }));
   line.finish();
+  print_census(runtime->loaded, options.census);
   return runtime;
 }
 

@@ -30,6 +30,7 @@ struct ModelOptions {
   int64_t max_queued_tokens = 4 << 20;
   int64_t kv_cache_memory_bytes = 0;
   bool enable_prefix_caching = true;
+  bool census = false;
   MockOptions mock;
 
   template <class Visit>
@@ -40,7 +41,7 @@ struct ModelOptions {
           "cpu, cuda, ref (slow and exact), mock (no weights, a script) or auto: the fastest there "
           "is");
     visit("--recipe,--quantization", recipe,
-          "precision: f32, bf16, q8, mxfp4; auto: the device's fastest");
+          "precision: f32, bf16, q8, mxfp4, fp8; auto: the device's fastest");
     visit("--threads", threads, "of the CPU; 0: one for each core");
     visit("--load-format", load_format,
           "auto, or dummy: generated weights, config.json alone is read");
@@ -59,6 +60,9 @@ struct ModelOptions {
           "memory for keys and values; 0: at most half of what is free, on a CPU 4 GiB");
     visit("--enable-prefix-caching", enable_prefix_caching,
           "reuse the pages of equal prompt starts");
+    visit("--census", census,
+          "after loading, say of each tensor how many blocks of MXFP4 the recipe keeps to fewer "
+          "bits");
     mock.each(visit);
   }
 };

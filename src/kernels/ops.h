@@ -52,7 +52,7 @@ struct Ops {
 // those that a CPU is quick with.
 inline bool keeps(const Ops& ops, Format format) {
   if (ops.keeps) return ops.keeps(format);
-  return format != Format::fp8 && format != Format::mxfp4_fp8;
+  return format != Format::fp8 && format != Format::mxfp4_fp8 && format != Format::fp8_block;
 }
 
 const Ops& reference_ops();  // plain loops: slow, small, and the oracle of every test

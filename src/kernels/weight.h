@@ -12,6 +12,7 @@ enum class Format : uint8_t {
   mxfp4_q8,   // the same numbers, met by int8 activations
   fp8,        // E4M3, one f32 scale a row (tensor/fp8.h); may meet E4M3 activations
   mxfp4_fp8,  // the numbers of mxfp4; may meet E4M3 activations
+  fp8_block,  // E4M3, one scale for 128 x 128 (tensor/fp8.h); may meet E4M3 activations
 };
 const char* name_of(Format format);
 

@@ -10,6 +10,7 @@
 #include "model/checkpoint.h"
 #include "model/dummy.h"
 #include "tensor/bf16.h"
+#include "tensor/mxfp4.h"
 
 namespace rose {
 
@@ -88,6 +89,7 @@ struct Filler {
   const Ops& ops;
   LoadedModel& loaded;
   Phase& phase;
+  int64_t* inexact;  // [rows], on the device: the census
 
   Result<void*> allocate(int64_t bytes) {
     loaded.memory.push_back(TRY(Buffer::allocate(*ops.device, bytes)));
@@ -102,7 +104,7 @@ struct Filler {
     to.data = TRY(allocate(ops.weight_bytes(to.format, to.experts, to.rows, to.columns)));
     for (int expert = 0; expert < to.experts; ++expert) {
       const RawWeight raw = source.matrix(index, expert, *stream.threads);
-      ops.pack(stream, {.to = to, .from = raw, .first_expert = expert});
+      ops.pack(stream, {.to = to, .from = raw, .first_expert = expert, .inexact = inexact + index});
       ops.device->synchronize(stream);  // `raw` is reused
       source.drop(index, expert);
       phase.add(source.bytes(index) / to.experts);
@@ -141,6 +143,22 @@ struct Filler {
   }
 };
 
+// Reads the counts of the census back.
+template <class Source>
+void take_census(const Source& source, const std::vector<WeightRow>& rows, const Buffer& counts,
+                 Stream& stream, LoadedModel& loaded) {
+  std::vector<int64_t> inexact(rows.size());
+  stream.device->download(stream, inexact.data(), counts.data(), counts.bytes());
+  stream.device->synchronize(stream);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!std::holds_alternative<PackedWeight>(rows[i].into)) continue;
+    if (source.kind(i) != RawWeight::Kind::mxfp4) continue;
+    int64_t blocks = 1;
+    for (const int64_t size : rows[i].shape) blocks *= size;
+    loaded.census.push_back({rows[i].name, blocks / kMxBlock, inexact[i]});
+  }
+}
+
 // Fills every row from a Checkpoint or from DummyWeights.
 template <class Source>
 Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recipe& recipe,
@@ -161,8 +179,10 @@ Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recip
                 strf("the weights take %s in recipe %s, %s has %s free", show_bytes(needed).c_str(),
                      recipe.name, ops.device->name, show_bytes(free).c_str()));
 
+  const Buffer counts = TRY(Buffer::allocate(*ops.device, int64_t(rows.size() * sizeof(int64_t))));
+  ops.device->zero(stream, counts.data(), counts.bytes());
   Phase phase(progress, "weights", total);
-  Filler filler{recipe, stream, ops, loaded, phase};
+  Filler filler{recipe, stream, ops, loaded, phase, static_cast<int64_t*>(counts.data())};
   for (size_t i = 0; i < order.size(); ++i) {
     const size_t index = order[i];
     if (i == 0) source.expect(index);
@@ -173,6 +193,7 @@ Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recip
         rows[index].name));
   }
   phase.end();
+  take_census(source, rows, counts, stream, loaded);
   return Done{};
 }
 

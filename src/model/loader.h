@@ -24,12 +24,20 @@ struct LoadProgress {
   double seconds = 0;  // since the phase began
 };
 
+// What packing lost of a tensor that the checkpoint has in MXFP4.
+struct Census {
+  std::string name;
+  int64_t blocks = 0;   // of 32 numbers with one exponent
+  int64_t inexact = 0;  // of them: the backend's format does not hold all of their numbers
+};
+
 struct LoadedModel {
   std::unique_ptr<Model> model;
   const Recipe* recipe = nullptr;
   const Ops* ops = nullptr;
   std::string folder;          // where config.json and the tokenizer are
   int64_t weight_bytes = 0;    // in memory, packed
+  std::vector<Census> census;  // in the order of the model's list of weights
   std::vector<Buffer> memory;  // what the model's tensors point into
 };
 

@@ -311,6 +311,28 @@ TEST_F(Loader, the_demo_model_loads_on_every_backend_in_every_recipe) {
     }
 }
 
+TEST_F(Loader, the_census_says_of_each_tensor_what_its_format_lost) {
+  Tensors tensors = tiny_;
+  const char* name = "model.layers.1.mlp.experts.down_proj_scales";
+  tensors[name].bytes[3] = char(127 + 60);  // far above the 127 other blocks of expert 0's matrix
+  for (int i = 0; i < 16; ++i)
+    tensors["model.layers.1.mlp.experts.down_proj_blocks"].bytes[3 * 16 + i] = 0x77;
+  write_tensors(folder_ / "model.safetensors", tensors);
+  for (const auto& [recipe, inexact] : {std::pair{"bf16", 0}, {"fp8", 127}}) {
+    recipe_ = *find_recipe(recipe);
+    ops_ = &reference_ops();
+    const auto loaded = load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    ASSERT_EQ(loaded->census.size(), 4u);  // two matrices of two layers
+    for (const Census& tensor : loaded->census) {
+      const bool down = tensor.name.ends_with("mlp2_weight");
+      EXPECT_EQ(tensor.blocks, 4 * 64 * (down ? 1 : 2) * 64 / 32) << tensor.name;
+      EXPECT_EQ(tensor.inexact, tensor.name == "block.1.mlp.mlp2_weight" ? inexact : 0)
+          << tensor.name << " " << recipe;
+    }
+  }
+}
+
 TEST_F(Loader, progress_ends_at_the_total) {
   ASSERT_TRUE(load(ROSE_SOURCE_DIR "/models/demo"));
   ASSERT_GE(told_.size(), 2u);

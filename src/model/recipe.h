@@ -29,7 +29,8 @@ inline constexpr Recipe kRecipes[] = {
     {"f32",  "float32 between the layers: the reference",                  DType::f32,  DType::f32,  Format::bf16, Format::mxfp4, Format::bf16, Format::bf16},
     {"bf16", "bfloat16, as published: faithful",                           DType::bf16, DType::bf16, Format::bf16, Format::mxfp4, Format::bf16, Format::bf16},
     {"q8",   "int8 by 32 for dense weights and activations: fast on a CPU", DType::f32, DType::bf16, Format::q8,   Format::mxfp4_q8, Format::q8, Format::q8},
-    {"mxfp4", "4-bit experts, dense weights E4M3 by row: fast on a GPU",   DType::bf16, DType::bf16, Format::fp8,  Format::mxfp4_fp8, Format::fp8, Format::fp8},
+    {"mxfp4", "4-bit experts, dense weights E4M3 by row: fast on a GPU",   DType::bf16, DType::bf16, Format::fp8,  Format::mxfp4_fp8, Format::fp8_block, Format::fp8},
+    {"fp8",  "E4M3: experts in blocks of 128 x 128, dense weights by row", DType::bf16, DType::bf16, Format::fp8,  Format::fp8_block, Format::fp8_block, Format::fp8},
 };
 // clang-format on
 

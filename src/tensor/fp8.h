@@ -2,6 +2,7 @@
 // infinity, and 0x7f is NaN. (OCP 8-bit Floating Point Specification 1.0.)
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -27,6 +28,20 @@ inline uint8_t to_e4m3(float value) {
   const int exponent = std::ilogb(magnitude);
   const int eighths = int(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));  // 8..16
   return sign | uint8_t(((exponent + 7) << 3) + eighths - 8);
+}
+
+// One scale for this many rows and columns.
+inline constexpr int kFp8Block = 128;
+
+// The scale of a block: the least power of two (of those that f32 has as normal numbers) with which its
+// largest magnitude fits. A power of two costs none of E4M3's bits, and numbers of MXFP4 stay exact while
+// the exponents of their blocks lie within 15 of each other.
+constexpr float fp8_block_scale(float largest) {
+  const uint32_t bits = std::bit_cast<uint32_t>(largest);
+  if (bits == 0) return 1;
+  if (bits >= 0x7f800000) return largest;  // no number: it stays visible
+  const int exponent = int(bits >> 23) - ((bits & 0x7fffff) > 0x600000 ? 7 : 8);  // 448: 1.75 * 2^8
+  return std::bit_cast<float>(uint32_t(exponent > 1 ? exponent : 1) << 23);
 }
 
 }  // namespace rose

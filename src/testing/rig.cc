@@ -92,7 +92,7 @@ Weight Rig::weight(Format format, int experts, int rows, int columns, Random ran
   const int64_t count = int64_t(experts) * rows * columns;
   RawWeight raw = {.experts = experts, .rows = rows, .columns = columns};
   std::vector<uint8_t> values, scales;
-  if (format == Format::bf16 || format == Format::q8 || format == Format::fp8) {
+  if (packable(RawWeight::Kind::bf16, format)) {
     values.resize(size_t(count) * 2);
     for (int64_t i = 0; i < count; ++i) {
       const float number = random.size * normal_number(random.key, uint64_t(i));

@@ -49,6 +49,7 @@ struct GroupLayout {
         value_bytes = kGroupBlock / 2;
         break;
       case Format::fp8:
+      case Format::fp8_block:
       case Format::mxfp4_fp8: return;  // not of this backend
     }
     values_at = (blocks * scale_bytes + 63) / 64 * 64;

@@ -325,17 +325,15 @@ void grouped(Stream& stream, const Experts& op, const Sizes& size) {
   combine<__nv_bfloat16>(stream, op, size, out);
 }
 
-bool mxfp4(const Experts& op) {
-  const auto is = [](Format format) {
-    return format == Format::mxfp4 || format == Format::mxfp4_fp8;
-  };
-  return op.x.dtype == DType::bf16 && is(op.gate_up.format) &&
-         op.down.format == op.gate_up.format && op.gate_up.experts <= kMaxExperts;
+bool is_grouped(const Experts& op, std::initializer_list<Format> formats) {
+  return op.x.dtype == DType::bf16 && op.down.format == op.gate_up.format &&
+         op.gate_up.experts <= kMaxExperts &&
+         std::find(formats.begin(), formats.end(), op.gate_up.format) != formats.end();
 }
 
 template <class S>
 bool streams(const Experts& op, const Sizes& size) {
-  return mxfp4(op) && stream_fits<S>(op.gate_up.columns, size.tokens) &&
+  return is_grouped(op, {Format::mxfp4}) && stream_fits<S>(op.gate_up.columns, size.tokens) &&
          stream_fits<S>(op.down.columns, size.tokens);
 }
 
@@ -351,7 +349,7 @@ struct Variant {
 constexpr Variant kVariants[] = {
     // E4M3 takes half the instructions that f16 takes to expand a weight.
     {[](const Experts& op, const Sizes&) {
-       return mxfp4(op) && op.gate_up.format == Format::mxfp4_fp8;
+       return is_grouped(op, {Format::mxfp4_fp8, Format::fp8_block});
      },
      grouped},
     // Few experts get more tokens than fit.
@@ -363,7 +361,7 @@ constexpr Variant kVariants[] = {
        return size.slots <= 10 * size.experts && streams<Stream16>(op, size);
      },
      stream<Stream16>},
-    {[](const Experts& op, const Sizes&) { return mxfp4(op); }, grouped},
+    {[](const Experts& op, const Sizes&) { return is_grouped(op, {Format::mxfp4}); }, grouped},
     {[](const Experts&, const Sizes&) { return true; }, plain},
 };
 

@@ -9,8 +9,8 @@ namespace {
 
 using namespace testing;
 
-constexpr Format kFormats[] = {Format::bf16, Format::q8, Format::mxfp4, Format::mxfp4_q8,
-                               Format::mxfp4_fp8};
+constexpr Format kFormats[] = {Format::bf16,     Format::q8,        Format::mxfp4,
+                               Format::mxfp4_q8, Format::mxfp4_fp8, Format::fp8_block};
 
 // Gate and up through the bias of one expert with no weights; the second matrix passes 32 values on.
 Values gated(const Ops& ops, const std::vector<float>& gate_up, float limit) {
@@ -142,7 +142,8 @@ TEST(Experts, backends_agree_with_the_reference) {
         }
 
         // x and `a` may be rounded to E4M3: each by up to 2^-4, together by far less.
-        const bool e4m3 = format == Format::mxfp4_fp8 && type == DType::bf16;
+        const bool e4m3 =
+            (format == Format::mxfp4_fp8 || format == Format::fp8_block) && type == DType::bf16;
 
         for (const Ops* ops : backends()) {
           if (!keeps(*ops, format)) continue;

@@ -33,6 +33,7 @@ __device__ __forceinline__ void for_each_tile(const Tiles& w, const volatile int
 template <class S, class Epilogue>
 struct Consumer {
   using Format = typename S::Format;
+  static constexpr bool kBlockScaled = std::is_same_v<Format, GroupedFp8Block>;
   static constexpr int kSums = S::kTokens / 2;
   static constexpr int kFragment = Format::kFragment;
 
@@ -85,6 +86,13 @@ struct Consumer {
       total[4 * i + 2] += even * sum[4 * i + 2];
       total[4 * i + 3] += odd * sum[4 * i + 3];
     }
+  }
+
+  // With weights that have a scale for their 64 rows and the stage's columns.
+  const float* block_scale = nullptr;  // of the stage being multiplied
+  __device__ __forceinline__ static void scale_all(Scales& s, float by) {
+#pragma unroll
+    for (float4& f : s.of) f.x *= by, f.y *= by, f.z *= by, f.w *= by;
   }
 
   // The stream of stages that this warpgroup multiplies runs on over the ends of tiles: one stage is
@@ -141,6 +149,8 @@ struct Consumer {
       if constexpr (kUnits == 2) multiply(total, a + kFragment, stage, 1, true);
     }
     wgmma_commit();
+    float of_block = 1;
+    if constexpr (kBlockScaled) of_block = __ldg(block_scale++);  // it arrives while all multiply
 
     expand(next);
     wait_ahead();
@@ -148,6 +158,7 @@ struct Consumer {
 
     Scales s;
     if constexpr (S::kScaled) s = scales(stage);
+    if constexpr (kBlockScaled) scale_all(s, of_block);
     wgmma_wait<0>();
     if constexpr (S::kScaled) promote(total, sum, s);
     keep(a);
@@ -170,6 +181,11 @@ struct Consumer {
       float total[kSums];
 #pragma unroll
       for (float& t : total) t = 0;
+      if constexpr (kBlockScaled) {
+        const int block = op.segments.at(segment, S::kTokens).expert * op.w.row_blocks +
+                          min(row_block + row_group, op.w.row_blocks - 1);
+        block_scale = op.w.block_scales + int64_t(block) * stages;
+      }
       const bool half = op.w.units % 2;
       const int full_stages = stages - half;
 

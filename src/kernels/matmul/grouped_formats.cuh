@@ -114,6 +114,9 @@ struct GroupedFp8 {
   }
 };
 
+// The same with scales of blocks, which the promotion of each stage multiplies in.
+struct GroupedFp8Block : GroupedFp8 {};
+
 struct GroupedBf16 {
   using Packed = PackedNothing;
   static constexpr int kTileBytes = tile_bytes(Format::bf16);

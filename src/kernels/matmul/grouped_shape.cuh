@@ -100,6 +100,12 @@ inline constexpr GroupedSchedule kGroupedSchedule<GroupedFp8, 32> = {1, 7, 2};
 template <>
 inline constexpr GroupedSchedule kGroupedSchedule<GroupedFp8, 128> = {2, 5, 1};
 template <>
+inline constexpr GroupedSchedule kGroupedSchedule<GroupedFp8Block, 16> = {2, 5, 2};
+template <>
+inline constexpr GroupedSchedule kGroupedSchedule<GroupedFp8Block, 32> = {2, 4, 2};
+template <>
+inline constexpr GroupedSchedule kGroupedSchedule<GroupedFp8Block, 128> = {2, 5, 1};
+template <>
 inline constexpr GroupedSchedule kGroupedSchedule<GroupedBf16, 32> = {1, 7, 1};
 template <>
 inline constexpr GroupedSchedule kGroupedSchedule<GroupedBf16, 64> = {2, 4, 1};

@@ -7,8 +7,8 @@ namespace {
 
 using namespace testing;
 
-constexpr Format kFormats[] = {Format::bf16,     Format::q8,  Format::mxfp4,
-                               Format::mxfp4_q8, Format::fp8, Format::mxfp4_fp8};
+constexpr Format kFormats[] = {Format::bf16, Format::q8,        Format::mxfp4,    Format::mxfp4_q8,
+                               Format::fp8,  Format::mxfp4_fp8, Format::fp8_block};
 
 TEST(Matmul, by_hand) {
   Rig rig(reference_ops());

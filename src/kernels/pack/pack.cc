@@ -2,12 +2,14 @@
 //
 //   | values  [experts, rows, columns], as in RawWeight | scales, one a block |
 //   bf16: bf16, no scales    q8: int8, f32    mxfp4, mxfp4_q8, mxfp4_fp8: codes, two a byte, and E8M0 bytes
-//   fp8: E4M3, f32 (one a row)
+//   fp8: E4M3, f32 (one a row)    fp8_block: E4M3, f32 (one for 128 columns of a row, its block's)
 #include "kernels/pack/pack.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "kernels/ref.h"
 #include "kernels/ref_math.h"
@@ -20,13 +22,14 @@ namespace rose {
 static_assert(kMxBlock == kQ8Block, "an mxfp4 block meets one block of int8 activations");
 
 const char* name_of(Format format) {
-  constexpr const char* kNames[] = {"bf16", "q8", "mxfp4", "mxfp4_q8", "fp8", "mxfp4_fp8"};
+  constexpr const char* kNames[] = {"bf16", "q8",        "mxfp4",    "mxfp4_q8",
+                                    "fp8",  "mxfp4_fp8", "fp8_block"};
   return kNames[int(format)];
 }
 
 bool packable(RawWeight::Kind from, Format to) {
   return from == RawWeight::Kind::mxfp4 || to == Format::bf16 || to == Format::q8 ||
-         to == Format::fp8;
+         to == Format::fp8 || to == Format::fp8_block;
 }
 
 namespace ref {
@@ -39,7 +42,8 @@ bool is_mxfp4(Format format) {
 bool meets_int8(Format format) { return format == Format::q8 || format == Format::mxfp4_q8; }
 
 void check_columns(const char* op, Format format, int columns) {
-  ROSE_CHECK(format == Format::bf16 || format == Format::fp8 || columns % kQ8Block == 0,
+  ROSE_CHECK(format == Format::bf16 || format == Format::fp8 || format == Format::fp8_block ||
+                 columns % kQ8Block == 0,
              "%s: %d columns in %s, wanted a multiple of %d", op, columns, name_of(format),
              kQ8Block);
 }
@@ -57,6 +61,9 @@ struct Layout {
       case Format::bf16: row_values = int64_t(columns) * 2, row_scales = 0; break;
       case Format::q8: row_values = columns, row_scales = blocks * 4; break;
       case Format::fp8: row_values = columns, row_scales = 4; break;
+      case Format::fp8_block:
+        row_values = columns, row_scales = (columns + kFp8Block - 1) / kFp8Block * 4;
+        break;
       case Format::mxfp4:
       case Format::mxfp4_q8:
       case Format::mxfp4_fp8: row_values = columns / 2, row_scales = blocks; break;
@@ -86,6 +93,33 @@ float raw_value(const RawWeight& raw, int expert, int row, int column) {
   return mxfp4_value(raw.values + block * kMxBlockBytes, raw.scales[block], column % kMxBlock);
 }
 
+// Rows [row, row + rows) of one expert, at most kFp8Block of them, into blocks; the MXFP4 blocks that lost bits.
+int64_t pack_fp8_blocks(const RawWeight& from, int expert, int row, int rows, const Layout& at,
+                        uint8_t* values, uint8_t* scales) {
+  int64_t inexact = 0;
+  for (int first = 0; first < from.columns; first += kFp8Block) {
+    const int last = std::min(first + kFp8Block, from.columns);
+    float most = 0;
+    for (int r = row; r < row + rows; ++r)
+      for (int c = first; c < last; ++c)
+        most = std::max(most, std::fabs(raw_value(from, expert, r, c)));
+    const float scale = fp8_block_scale(most);
+    for (int r = row; r < row + rows; ++r) {
+      const int64_t i = int64_t(expert) * from.rows + r;
+      bool lost = false;
+      for (int c = first; c < last; ++c) {
+        const float value = raw_value(from, expert, r, c);
+        const uint8_t code = to_e4m3(value / scale);
+        values[i * at.row_values + c] = code;
+        lost = lost || e4m3_to_f32(code) * scale != value;
+        if ((c + 1) % kMxBlock == 0) inexact += std::exchange(lost, false);
+      }
+      std::memcpy(scales + i * at.row_scales + first / kFp8Block * 4, &scale, 4);
+    }
+  }
+  return from.kind == RawWeight::Kind::mxfp4 ? inexact : 0;
+}
+
 }  // namespace
 
 int64_t weight_bytes(Format format, int experts, int rows, int columns) {
@@ -107,6 +141,20 @@ void pack(Stream& stream, const Pack& op) {
   uint8_t* values = static_cast<uint8_t*>(to.data) + first_row * at.row_values;
   uint8_t* scales = static_cast<uint8_t*>(to.data) + at.scales + first_row * at.row_scales;
 
+  if (to.format == Format::fp8_block) {
+    const int blocks = (to.rows + kFp8Block - 1) / kFp8Block;
+    std::atomic<int64_t> inexact = 0;
+    stream.threads->parallel_for(
+        int64_t(from.experts) * blocks, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int row = int(i % blocks) * kFp8Block;
+            inexact += pack_fp8_blocks(from, int(i / blocks), row,
+                                       std::min(kFp8Block, to.rows - row), at, values, scales);
+          }
+        });
+    if (op.inexact) *op.inexact += inexact;
+    return;
+  }
   stream.threads->parallel_for(int64_t(from.experts) * to.rows, 1, [&](int64_t begin, int64_t end) {
     if (is_mxfp4(to.format)) {  // as published
       std::memcpy(values + begin * at.row_values, from.values + begin * at.row_values,
@@ -164,6 +212,12 @@ void read_rows(const Weight& weight, int expert, int row, Lanes* w) {
     if (weight.format == Format::fp8) {
       const double scale = *reinterpret_cast<const float*>(scales);
       for (int c = 0; c < weight.columns; ++c) w[c].at[lane] = scale * e4m3_to_f32(values[c]);
+      continue;
+    }
+    if (weight.format == Format::fp8_block) {
+      for (int c = 0; c < weight.columns; ++c)
+        w[c].at[lane] =
+            double(reinterpret_cast<const float*>(scales)[c / kFp8Block]) * e4m3_to_f32(values[c]);
       continue;
     }
     for (int block = 0; block < weight.columns / kQ8Block; ++block) {

@@ -7,6 +7,7 @@
 #include "device/warp.cuh"
 #include "kernels/cuda.h"
 #include "kernels/pack/tiles.cuh"
+#include "tensor/fp8.h"
 
 namespace rose::cuda {
 
@@ -48,12 +49,20 @@ struct Source {
 
 struct Params {
   uint8_t* tiles;     // of the first row block
-  float* row_scales;  // likewise
+  float* row_scales;  // likewise; of fp8_block: of its blocks, [row blocks, stages]
   Source from;
   Format format;
   int rows;  // in this part
   int units;
+  unsigned long long* inexact;  // MXFP4 blocks that lose bits are counted here; or null
 };
+
+// Counts a block of MXFP4 once: `lanes` of the warp have a part of it, `lost` says whether mine lost bits.
+__device__ void count_inexact(const Params& p, uint32_t lanes, bool lost) {
+  const uint32_t mine = __ballot_sync(~0u, lost) & lanes;
+  if (p.inexact && mine && __ffs(int(lanes)) - 1 == int(threadIdx.x % kWarp))
+    atomicAdd(p.inexact, 1ull);
+}
 
 // Codes whose block lies under the window of exponents: the nearest that the lowest exponent allows.
 __device__ int requantised(int code, int below) {
@@ -72,6 +81,7 @@ __device__ void pack_mxfp4_tile(const Params& p, uint8_t* tile, int first_row, i
     const int column = unit * kTile + word / 2 * 32;
     uint32_t bits = 0;
     int exponent = lowest;
+    bool lost = false;
     if (row < p.rows && column < p.from.columns) {
       exponent = p.from.exponent(row, column / kMxBlock) - largest[in_tile] + kLargestExponent;
       const int below = max(0, lowest - exponent);
@@ -79,13 +89,64 @@ __device__ void pack_mxfp4_tile(const Params& p, uint8_t* tile, int first_row, i
       for (int j = 0; j < 4; ++j) {
         uint32_t x = p.from.code(row, column + 4 * c + j);
         uint32_t y = p.from.code(row, column + 16 + 4 * c + j);
-        if (below > 0) x = requantised(x, below), y = requantised(y, below);
+        if (below > 0) {
+          const float x_before = e2m1_value(x), y_before = e2m1_value(y);
+          x = requantised(x, below), y = requantised(y, below);
+          lost = lost || ldexpf(e2m1_value(x), below) != x_before ||
+                 ldexpf(e2m1_value(y), below) != y_before;
+        }
         bits |= (x & 7) << (4 * j) | (y & 7) << (16 + 4 * j);
         bits |= (x >> 3) << (8 * j + 7) | (y >> 3) << (8 * j + 3);
       }
     }
+    // The other words of the block are those of lanes 1, 2 and 3 of each four.
+    count_inexact(p, 0xfu << (threadIdx.x % kWarp / 4 * 4), lost);
     reinterpret_cast<uint32_t*>(tile)[4 * (32 * warp + 4 * g + c) + word] = bits;
     if (c == 0) tile[kCodeBytes + 4 * (8 * warp + g) + word] = uint8_t(exponent);
+  }
+}
+
+// A row block of fp8_block, block of columns by block: the largest of both row blocks that share a scale, then
+// the two tiles.
+__device__ void pack_fp8_blocks(const Params& p) {
+  __shared__ int largest;  // bits of a float
+  const bool counts = p.from.kind == RawWeight::Kind::mxfp4;
+  const int stages = (p.units + 1) / 2;
+  const int first_row = blockIdx.x * kTile, block_row = first_row / kFp8Block * kFp8Block;
+  uint8_t* tile = p.tiles + int64_t(blockIdx.x) * p.units * tile_bytes(p.format);
+  for (int stage = 0; stage < stages; ++stage) {
+    const int first_column = stage * kFp8Block;
+    if (threadIdx.x == 0) largest = 0;
+    __syncthreads();
+    int most = 0;
+    for (int i = threadIdx.x; i < kFp8Block * kFp8Block; i += kThreads) {
+      const bool down = p.from.kind == RawWeight::Kind::bf16_transposed;
+      const int row = block_row + (down ? i % kFp8Block : i / kFp8Block);
+      const int column = first_column + (down ? i / kFp8Block : i % kFp8Block);
+      if (row < p.rows && column < p.from.columns) {
+        const float value = fabsf(p.from.value(row, column));
+        if (!isnan(value)) most = max(most, __float_as_int(value));
+      }
+    }
+    most = __reduce_max_sync(~0u, most);
+    if (threadIdx.x % kWarp == 0) atomicMax(&largest, most);
+    __syncthreads();
+    const float scale = fp8_block_scale(__int_as_float(largest));
+    if (threadIdx.x == 0) p.row_scales[blockIdx.x * stages + stage] = scale;
+
+    const int units = min(2, p.units - 2 * stage);
+    for (int i = threadIdx.x; i < units * kTile * kTile; i += kThreads) {
+      // A warp has 32 columns of a row: a block of MXFP4.
+      const int unit = i / (kTile * kTile), r = i / kTile % kTile, c = i % kTile;
+      const int row = first_row + r, column = first_column + unit * kTile + c;
+      const bool exists = row < p.rows && column < p.from.columns;
+      const float value = exists ? p.from.value(row, column) : 0;
+      const __nv_fp8_e4m3 code(value / scale);
+      if (counts) count_inexact(p, ~0u, exists && float(code) * scale != value);
+      tile[unit * kTile * kTile + fp8_at(r, c)] = code.__x;
+    }
+    tile += units * kTile * kTile;
+    __syncthreads();  // all have read the largest
   }
 }
 
@@ -93,6 +154,7 @@ __device__ void pack_mxfp4_tile(const Params& p, uint8_t* tile, int first_row, i
 //   grid   row blocks
 __global__ void __launch_bounds__(kThreads) pack_kernel(const __grid_constant__ Params p) {
   wait_for_previous_kernel();
+  if (p.format == Format::fp8_block) return pack_fp8_blocks(p);
   __shared__ int largest[kTile];  // bits of a float, or an exponent; of each row
   const int first_row = blockIdx.x * kTile;
   const bool mxfp4 = p.format == Format::mxfp4 || p.format == Format::mxfp4_fp8;
@@ -187,8 +249,9 @@ void pack(Stream& stream, const Pack& op) {
   const int64_t row_bytes = mxfp4 ? from.columns / 2 : int64_t(from.columns) * 2;
   const int64_t row_scale_bytes = mxfp4 ? from.columns / kMxBlock : 0;
 
-  int64_t part = kStagingBytes / (row_bytes + row_scale_bytes) / kTile * kTile;
-  part = std::min<int64_t>(std::max<int64_t>(part, kTile), from.rows);
+  // In whole blocks of fp8_block, which are two row blocks.
+  int64_t part = kStagingBytes / (row_bytes + row_scale_bytes) / kFp8Block * kFp8Block;
+  part = std::min<int64_t>(std::max<int64_t>(part, kFp8Block), from.rows);
   if (transposed) part = from.rows;  // its rows are not together
   const int64_t scales_at = (part * row_bytes + 255) / 256 * 256;
   const Turn turn;  // the staging memory is shared
@@ -203,13 +266,15 @@ void pack(Stream& stream, const Pack& op) {
         stream.device->upload(stream, staged + scales_at, from.scales + first * row_scale_bytes,
                               rows * row_scale_bytes);
       const int64_t block = int64_t(op.first_expert + expert) * to.row_blocks + row / kTile;
+      const float* scales = to.block_scales ? to.block_scales + block * to.stages()
+                            : to.row_scales ? to.row_scales + block * kTile
+                                            : nullptr;
       launch<pack_kernel>(
           "pack", {.blocks = dim3(unsigned((rows + kTile - 1) / kTile)), .threads = kThreads},
           stream,
           Params{
               .tiles = const_cast<uint8_t*>(to.data) + block * to.units * tile_bytes(to.format),
-              .row_scales =
-                  to.row_scales ? const_cast<float*>(to.row_scales) + block * kTile : nullptr,
+              .row_scales = const_cast<float*>(scales),
               .from = {.values = staged,
                        .scales = staged + scales_at,
                        .kind = from.kind,
@@ -218,6 +283,7 @@ void pack(Stream& stream, const Pack& op) {
               .format = to.format,
               .rows = int(rows),
               .units = to.units,
+              .inexact = reinterpret_cast<unsigned long long*>(op.inexact),
           });
     }
 }

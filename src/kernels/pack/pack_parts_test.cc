@@ -44,7 +44,7 @@ TEST(Pack, experts_packed_one_by_one_are_the_experts_packed_together) {
     for (const auto kind :
          {RawWeight::Kind::bf16, RawWeight::Kind::bf16_transposed, RawWeight::Kind::mxfp4}) {
       for (const auto format : {Format::bf16, Format::q8, Format::mxfp4, Format::mxfp4_q8,
-                                Format::fp8, Format::mxfp4_fp8}) {
+                                Format::fp8, Format::mxfp4_fp8, Format::fp8_block}) {
         if (!packable(kind, format) || !keeps(*ops, format)) continue;
         SCOPED_TRACE(std::string(ops->name) + ", kind " + std::to_string(int(kind)) + " into " +
                      name_of(format));

@@ -4,6 +4,7 @@
 
 #include "kernels/matmul/matmul.h"
 #include "tensor/bf16.h"
+#include "tensor/fp8.h"
 #include "tensor/mxfp4.h"
 #include "tensor/q8.h"
 #include "testing/rig.h"
@@ -110,7 +111,7 @@ TEST(Pack, backends_hold_the_same_numbers_as_the_reference) {
                            .values = bytes.data() + 1,
                            .scales = scales.data() + 1};
     for (const Format format : {Format::bf16, Format::q8, Format::mxfp4, Format::mxfp4_q8,
-                                Format::fp8, Format::mxfp4_fp8}) {
+                                Format::fp8, Format::mxfp4_fp8, Format::fp8_block}) {
       if (!packable(kind, format)) continue;
       const Values want = numbers(reference_ops(), format, raw);
       for (const Ops* ops : backends()) {
@@ -120,6 +121,85 @@ TEST(Pack, backends_hold_the_same_numbers_as_the_reference) {
       }
     }
   }
+}
+
+TEST(Pack, the_scale_of_an_fp8_block) {
+  EXPECT_EQ(fp8_block_scale(448), 1);
+  EXPECT_EQ(fp8_block_scale(449), 2);
+  EXPECT_EQ(fp8_block_scale(1.75f), 0x1p-8f);
+  EXPECT_EQ(fp8_block_scale(6), 0x1p-6f);
+  EXPECT_EQ(fp8_block_scale(0), 1);
+  EXPECT_EQ(fp8_block_scale(1e-45f), 0x1p-126f);
+  EXPECT_EQ(fp8_block_scale(std::numeric_limits<float>::infinity()),
+            std::numeric_limits<float>::infinity());
+}
+
+// 128 rows and columns share a scale, those after them have another.
+TEST(Pack, fp8_blocks_by_hand) {
+  constexpr int kSize = 130;
+  std::vector<bf16> values(kSize * kSize, to_bf16(0));
+  const auto at = [&](int row, int column) -> bf16& {
+    return values[size_t(row * kSize + column)];
+  };
+  at(0, 0) = to_bf16(1.75f);          // so that 1.75 / 448 = 2^-8 is the scale
+  at(127, 127) = to_bf16(0x1p-17f);   // the smallest number there
+  at(127, 126) = to_bf16(-0x1p-19f);  // too small
+  at(64, 5) = to_bf16(1.1875f);       // between 1.125 and 1.25: to even
+  at(127, 128) = at(128, 127) = at(128, 128) = to_bf16(-0x1p-19f);
+  for (const Ops* ops : available_ops()) {
+    if (!keeps(*ops, Format::fp8_block)) continue;
+    SCOPED_TRACE(ops->name);
+    const Values found = numbers(*ops, Format::fp8_block,
+                                 {.rows = kSize,
+                                  .columns = kSize,
+                                  .values = reinterpret_cast<const uint8_t*>(values.data())});
+    const auto weight = [&](int row, int column) { return found.at[size_t(column * kSize + row)]; };
+    EXPECT_EQ(weight(0, 0), 1.75f);
+    EXPECT_EQ(weight(127, 127), 0x1p-17f);
+    EXPECT_EQ(weight(127, 126), 0);
+    EXPECT_EQ(weight(64, 5), 1.25f);
+    EXPECT_EQ(weight(127, 128), -0x1p-19f);
+    EXPECT_EQ(weight(128, 127), -0x1p-19f);
+    EXPECT_EQ(weight(128, 128), -0x1p-19f);
+  }
+}
+
+// Blocks of MXFP4 whose exponent lies too far under the largest that shares their scale are counted.
+TEST(Pack, blocks_that_lose_bits_are_counted) {
+  // Two rows of two blocks: 6 and some ones in the first, in the others .5, 1 and 0.
+  uint8_t codes[4 * kMxBlockBytes] = {0x27, 0x22};
+  for (int block = 1; block < 4; ++block) codes[block * kMxBlockBytes] = 0x21;
+  const struct {
+    Format format;
+    int below;  // the exponents of the other blocks under the first
+    int64_t inexact;
+  } kCases[] = {{Format::fp8_block, 0, 0},  {Format::fp8_block, 14, 0}, {Format::fp8_block, 15, 3},
+                {Format::fp8_block, 40, 3}, {Format::mxfp4, 18, 0},     {Format::mxfp4_fp8, 11, 0}};
+  for (const Ops* ops : available_ops())
+    for (const auto& [format, below, inexact] : kCases) {
+      if (!keeps(*ops, format)) continue;
+      SCOPED_TRACE(strf("%s %s %d", ops->name, name_of(format), below));
+      const uint8_t low = uint8_t(150 - below);
+      const uint8_t scales[4] = {150, low, low, low};
+      const RawWeight raw = {.kind = RawWeight::Kind::mxfp4,
+                             .rows = 2,
+                             .columns = 64,
+                             .values = codes,
+                             .scales = scales};
+      Rig rig(*ops);
+      Buffer count = *Buffer::allocate(*ops->device, sizeof(int64_t));
+      ops->device->zero(rig.stream(), count.data(), sizeof(int64_t));
+      Buffer data = *Buffer::allocate(*ops->device, ops->weight_bytes(format, 1, 2, 64));
+      for (int twice = 0; twice < 2; ++twice)
+        rig.run(ops->pack,
+                Pack{.to = {.format = format, .rows = 2, .columns = 64, .data = data.data()},
+                     .from = raw,
+                     .inexact = static_cast<int64_t*>(count.data())});
+      int64_t found = -1;
+      ops->device->download(rig.stream(), &found, count.data(), sizeof found);
+      ops->device->synchronize(rig.stream());
+      EXPECT_EQ(found, 2 * inexact);
+    }
 }
 
 TEST(Pack, a_transposed_matrix_is_the_same_matrix) {

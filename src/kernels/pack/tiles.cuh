@@ -10,6 +10,8 @@
 //   bf16   8,192 bytes: rows of 128 bytes, 16-byte chunk j of row r at chunk j ^ (r % 8)
 //   fp8    4,096 bytes: E4M3, rows of 64 bytes, chunk j of row r at chunk j ^ (r / 2 % 4);
 //          weight = code * row scale
+//   fp8_block  the same tiles; in place of the row scales, scales [experts, row_blocks, units / 2 rounded
+//          up]  f32, one for a row block and 128 columns: two row blocks in turn have the same
 //   mxfp4  2,176 bytes: codes in the order in which the threads of a tensor core product want them,
 //          then exponents:
 //            byte 16 t + 4 i + (0..3)   word i = (k half 0, row r), (0, r + 8), (1, r), (1, r + 8),
@@ -38,7 +40,8 @@ constexpr int kExponentBias = 13;
 constexpr int tile_bytes(Format format) {
   switch (format) {
     case Format::bf16: return kTile * kTile * 2;
-    case Format::fp8: return kTile * kTile;
+    case Format::fp8:
+    case Format::fp8_block: return kTile * kTile;
     case Format::mxfp4:
     case Format::mxfp4_fp8: return kCodeBytes + kTile * 2;
     case Format::q8:
@@ -50,7 +53,8 @@ constexpr int tile_bytes(Format format) {
 // A packed matrix as kernels see it.
 struct Tiles {
   const uint8_t* data = nullptr;
-  const float* row_scales = nullptr;  // none of bf16
+  const float* row_scales = nullptr;    // none of bf16 and fp8_block
+  const float* block_scales = nullptr;  // of fp8_block
   Format format = Format::bf16;
   int experts = 1, rows = 0, columns = 0;
   int row_blocks = 0, units = 0;
@@ -59,7 +63,11 @@ struct Tiles {
   explicit Tiles(const Weight& weight)
       : Tiles(weight.format, weight.experts, weight.rows, weight.columns) {
     data = static_cast<const uint8_t*>(weight.data);
-    if (format != Format::bf16) row_scales = reinterpret_cast<const float*>(data + scales_at());
+    const float* scales = reinterpret_cast<const float*>(data + scales_at());
+    if (format == Format::fp8_block)
+      block_scales = scales;
+    else if (format != Format::bf16)
+      row_scales = scales;
   }
   Tiles(Format format, int experts, int rows, int columns)
       : format(format),
@@ -72,8 +80,10 @@ struct Tiles {
   int64_t scales_at() const {
     return (int64_t(experts) * row_blocks * units * tile_bytes(format) + 255) / 256 * 256;
   }
+  __host__ __device__ int stages() const { return (units + 1) / 2; }
   int64_t bytes() const {
-    return scales_at() + (format == Format::bf16 ? 0 : int64_t(experts) * row_blocks * kTile * 4);
+    const int scales = format == Format::bf16 ? 0 : format == Format::fp8_block ? stages() : kTile;
+    return scales_at() + int64_t(experts) * row_blocks * scales * 4;
   }
 };
 
@@ -106,7 +116,7 @@ struct Mxfp4At {
 __device__ inline float tile_value(const uint8_t* tile, Format format, int row, int column) {
   if (format == Format::bf16)
     return __bfloat162float(*reinterpret_cast<const __nv_bfloat16*>(tile + bf16_at(row, column)));
-  if (format == Format::fp8) {
+  if (format == Format::fp8 || format == Format::fp8_block) {
     __nv_fp8_e4m3 value;
     value.__x = tile[fp8_at(row, column)];
     return float(value);
@@ -121,6 +131,7 @@ __device__ inline float weight_value(const Tiles& w, int expert, int row, int co
   const int64_t block = int64_t(expert) * w.row_blocks + row / kTile;
   const uint8_t* tile = w.data + (block * w.units + column / kTile) * tile_bytes(w.format);
   const float value = tile_value(tile, w.format, row % kTile, column % kTile);
+  if (w.block_scales) return value * w.block_scales[block * w.stages() + column / (2 * kTile)];
   return w.row_scales ? value * w.row_scales[block * kTile + row % kTile] : value;
 }
 

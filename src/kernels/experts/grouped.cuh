@@ -1,0 +1,218 @@
+// The experts through grouped.cuh, for any of its formats of weights: what becomes of the sums, the list of
+// segments for few slots, and the order of launches. Instantiated in files of their own: they take long to
+// compile.
+#pragma once
+#include "kernels/experts/grouped.h"
+
+#include "device/arena.h"
+#include "kernels/experts/gated.cuh"
+#include "kernels/matmul/grouped.cuh"
+#include "kernels/matmul/grouped_epilogue.cuh"
+#include "kernels/matmul/token_records.cuh"
+
+namespace rose::cuda {
+
+namespace {
+
+// a[slot][row / 2] from pairs of rows, gate and up, which lie in lanes g and g + 1: the even lane takes that
+// of row g, the odd one that of row g + 8. In shared memory first: [token][32 of them].
+struct WriteGated {
+  __nv_bfloat16* a;   // [slots, ffn]
+  const float* bias;  // [experts, 2 ffn]
+  const int* slots;
+  float limit, alpha;
+
+  template <int kSums>
+  __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
+                                             const Segment& segment, int row_block, uint8_t* staged,
+                                             int barrier) const {
+    const RowTerms t(w, bias, segment.expert, row_block);
+    const int thread = threadIdx.x % 128, lane = thread % 32, g = lane / 4, odd = g % 2;
+    const int pair = thread / 32 * 8 + (odd ? g + 7 : g) / 2;  // of the 32
+    named_barrier_sync(barrier, 128);                          // the tile before has been written
+#pragma unroll
+    for (int i = 0; i < kSums / 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float h0 = rounded<__nv_bfloat16>(total[4 * i + j] * t.scale[0] + t.add[0]);
+        const float h1 = rounded<__nv_bfloat16>(total[4 * i + 2 + j] * t.scale[1] + t.add[1]);
+        const float theirs = __shfl_xor_sync(~0u, odd ? h0 : h1, 4);
+        const float value = gated(odd ? theirs : h0, odd ? h1 : theirs, limit, alpha);
+        const int token = 8 * i + lane % 4 * 2 + j;
+        const int chunk = pair / 8 ^ token % 4;
+        *reinterpret_cast<__nv_bfloat16*>(staged + token * 64 + chunk * 16 + pair % 8 * 2) =
+            __float2bfloat16_rn(value);
+      }
+    named_barrier_sync(barrier, 128);
+    const int ffn = w.rows / 2, first = row_block * kTile / 2;
+    write_staged<kSums * 2, 32>(staged, segment.count, ffn - first, [&](int token) {
+      return a + int64_t(slots[segment.first + token]) * ffn + first;
+    });
+  }
+};
+
+// out[slot][row] = sum * scale + bias.
+struct WriteSlots {
+  __nv_bfloat16* out;  // [slots, hidden]
+  const float* bias;   // [experts, hidden]
+  const int* slots;
+
+  template <int kSums>
+  __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
+                                             const Segment& segment, int row_block, uint8_t* staged,
+                                             int barrier) const {
+    stage_rows(total, RowTerms(w, bias, segment.expert, row_block), staged, barrier);
+    const int first = row_block * kTile;
+    write_staged<kSums * 2, 64>(staged, segment.count, w.rows - first, [&](int token) {
+      return out + int64_t(slots[segment.first + token]) * w.rows + first;
+    });
+  }
+};
+
+// --- few slots: the list of segments and the records of x in one launch ------------------------------
+
+constexpr int kFew = 256;
+constexpr int kFewTokens = 16;  // of a segment
+
+struct FewParams {
+  int* sorted;  // [slots]
+  Segment* segments;
+  int* segment_count;
+  uint8_t* records;
+  const int* experts;      // [slots]
+  const __nv_bfloat16* x;  // [tokens, columns]
+  int slots, top_k, columns, stages;
+};
+
+// Every block sorts all slots for itself, in the order of slots so that all agree, and lays out its stage of
+// each; the first one writes the list. Places without a token are left as they are: a column of a product
+// depends on its own token alone.
+//   grid   stages
+//   needs  at most kFew slots and kFew experts
+__global__ void __launch_bounds__(kFew) few_kernel(const __grid_constant__ FewParams p) {
+  constexpr int kUnitBytes = kFewTokens * 64;
+  constexpr int kRecordBytes = record_bytes(TokenForm::e4m3, kFewTokens);
+  __shared__ int expert_of[kFew], count[kFew], first_slot[kFew], first_segment[kFew];
+  __shared__ int place[kFew], warp_sums[2][kFew / kWarp];
+  const int t = threadIdx.x, warp = t / kWarp, lane = t % kWarp;
+  count[t] = 0;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int mine = t < p.slots ? p.experts[t] : -1;
+  expert_of[t] = mine;
+  __syncthreads();
+  int rank = 0;  // among the slots of the same expert
+  if (mine >= 0) {
+    atomicAdd(&count[mine], 1);
+    for (int other = 0; other < t; ++other) rank += expert_of[other] == mine;
+  }
+  __syncthreads();
+
+  const int slots = count[t], segments = (slots + kFewTokens - 1) / kFewTokens;
+  int slot_sum = slots, segment_sum = segments;
+#pragma unroll
+  for (int other = 1; other < kWarp; other *= 2) {
+    const int a = __shfl_up_sync(~0u, slot_sum, other);
+    const int b = __shfl_up_sync(~0u, segment_sum, other);
+    if (lane >= other) slot_sum += a, segment_sum += b;
+  }
+  if (lane == kWarp - 1) warp_sums[0][warp] = slot_sum, warp_sums[1][warp] = segment_sum;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) slot_sum += warp_sums[0][w], segment_sum += warp_sums[1][w];
+  first_slot[t] = slot_sum - slots;
+  first_segment[t] = segment_sum - segments;
+  __syncthreads();
+  if (mine >= 0) place[t] = first_segment[mine] * kFewTokens + rank;
+  if (blockIdx.x == 0) {
+    for (int i = 0; i < segments; ++i)
+      p.segments[first_segment[t] + i] = {t, first_slot[t] + i * kFewTokens,
+                                          min(kFewTokens, slots - i * kFewTokens)};
+    if (mine >= 0) p.sorted[first_slot[mine] + rank] = t;
+    if (t == kFew - 1) *p.segment_count = segment_sum;
+  }
+  __syncthreads();
+
+  const int unit = lane / 16, in_unit = lane % 16 * 4;
+  const int column = blockIdx.x * 2 * kTile + lane * 4;
+  for (int slot = warp; slot < p.slots; slot += kFew / kWarp) {
+    uint32_t pairs[2] = {};
+    if (column + 4 <= p.columns) {
+      const uint2 values =
+          *reinterpret_cast<const uint2*>(p.x + int64_t(slot / p.top_k) * p.columns + column);
+      pairs[0] = values.x, pairs[1] = values.y;
+    }
+    const int token = place[slot] % kFewTokens;
+    uint8_t* record =
+        p.records + (int64_t(place[slot] / kFewTokens) * p.stages + blockIdx.x) * kRecordBytes;
+    const E4m3Four four = four_e4m3(pairs);
+    const int chunk = in_unit / 16 ^ token / 2 % 4;
+    *reinterpret_cast<uint32_t*>(record + unit * kUnitBytes + token * 64 + chunk * 16 +
+                                 in_unit % 16) = four.codes;
+    if (lane == 0)
+      reinterpret_cast<float*>(record + 2 * kUnitBytes)[scale_slot(token)] = four.scale;
+  }
+}
+
+template <class Format, int kTokens>
+void run_grouped_experts(Stream& stream, const Experts& op, int top_k, int most_segments,
+                         const SegmentList& segments, const Tensor& out) {
+  using S = ScheduledShape<Format, kTokens>;
+  const Tiles gate_up(op.gate_up), down(op.down);
+  const Tensor a = stream.scratch->take(DType::bf16, {op.x.dims[0] * top_k, op.down.columns});
+  uint8_t* records =
+      take_token_records<S>(stream, most_segments, std::max(gate_up.columns, down.columns));
+
+  const int slots = op.x.dim(0) * top_k, stages = (gate_up.units + 1) / 2;
+  if (few_slots(kTokens, slots, gate_up.experts)) {
+    // The list is only allocated so far.
+    launch<few_kernel>("experts list", {.blocks = dim3(unsigned(stages)), .threads = kFew}, stream,
+                       FewParams{.sorted = const_cast<int*>(segments.slots),
+                                 .segments = const_cast<Segment*>(segments.list),
+                                 .segment_count = const_cast<int*>(segments.length),
+                                 .records = records,
+                                 .experts = op.experts.as<int>(),
+                                 .x = elements<__nv_bfloat16>(op.x),
+                                 .slots = slots,
+                                 .top_k = top_k,
+                                 .columns = gate_up.columns,
+                                 .stages = stages});
+  } else {
+    SegmentList of_tokens = segments;
+    of_tokens.share = top_k;
+    make_token_records<S>(stream, most_segments,
+                          {.records = records,
+                           .x = elements<__nv_bfloat16>(op.x),
+                           .columns = gate_up.columns,
+                           .stages = stages,
+                           .segments = of_tokens});
+  }
+  grouped_product<S>("experts gate_up", stream, most_segments,
+                     GroupedProduct<WriteGated>{.w = gate_up,
+                                                .records = records,
+                                                .segments = segments,
+                                                .epilogue = {.a = elements<__nv_bfloat16>(a),
+                                                             .bias = op.gate_up_bias.as<float>(),
+                                                             .slots = segments.slots,
+                                                             .limit = op.limit,
+                                                             .alpha = op.alpha}});
+  make_token_records<S>(stream, most_segments,
+                        {.records = records,
+                         .x = elements<__nv_bfloat16>(a),
+                         .columns = down.columns,
+                         .stages = (down.units + 1) / 2,
+                         .segments = segments});
+  grouped_product<S>("experts down", stream, most_segments,
+                     GroupedProduct<WriteSlots>{
+                         .w = down,
+                         .records = records,
+                         .segments = segments,
+                         .epilogue = {.out = elements<__nv_bfloat16>(out),
+                                      .bias = op.down_bias.as<float>(),
+                                      .slots = segments.slots},
+                         // It was complete before the gate's kernel, so before what follows that.
+                         .listed_early = true});
+}
+
+}  // namespace
+
+}  // namespace rose::cuda
