@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "cli/bench_kernels.h"
 #include "cli/command.h"
 #include "cli/completions.h"
 #include "cli/progress.h"
@@ -81,8 +82,10 @@ Status bench_latency(Arguments arguments) {
   TRY(table.choose(options.output));
 
   // Before the model is in memory, so that both fit where it alone does.
-  const double read = measure_read_bandwidth(options.model.threads);
+  double read = measure_read_bandwidth(options.model.threads);
   const std::unique_ptr<Runtime> runtime = TRY(open_runtime(options.model));
+  const Device& device = *runtime->stream.device;
+  if (device.measure_read) read = device.measure_read(runtime->stream);
 
   const auto add = [&](const std::string& name, int tokens, const StepTimes& times) {
     const double median = times.median_s();
@@ -171,6 +174,7 @@ Status bench_throughput(Arguments arguments) {
 
 constexpr Command kBenches[] = {
     {"latency", "the time of single steps: prompts and decoding", bench_latency},
+    {"kernels", "the ops of a step, each by itself", bench_kernels},
     {"throughput", "whole requests through the engine, many at a time", bench_throughput},
 };
 

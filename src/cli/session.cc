@@ -71,11 +71,12 @@ Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options, const
   std::fprintf(stderr, "rose: %s on %s, recipe %s, %d threads\n", folder.c_str(), ops.name,
                recipe.name, runtime->threads->threads());
   ProgressLine line;
-  runtime->loaded = TRY(load_model({.model = folder, .load_format = options.load_format}, recipe,
-                                   runtime->stream, ops, [&](const LoadProgress& progress) {
-                                     line.show(progress);
-                                     if (watch) watch(progress);
-                                   }));
+  runtime->loaded = TRY(
+      load_model({.model = folder, .load_format = options.load_format, .layers = options.layers},
+                 recipe, runtime->stream, ops, [&](const LoadProgress& progress) {
+                   line.show(progress);
+                   if (watch) watch(progress);
+                 }));
   line.finish();
   print_census(runtime->loaded, options.census);
   return runtime;

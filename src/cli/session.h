@@ -32,6 +32,7 @@ struct ModelOptions {
   bool enable_prefix_caching = true;
   bool census = false;
   MockOptions mock;
+  int layers = 0;  // the first of the model's; 0: all. Of benchmarks, no option
 
   template <class Visit>
   void each(Visit&& visit) {

@@ -161,12 +161,14 @@ const Device& cuda_device(int index) {
       .zero = zero,
       .synchronize = synchronize,
       .free_bytes = free_bytes,
+      .peak_flops = 1979e12,  // H100 and H200 SXM, dense
       .allocate_pinned = allocate_pinned,
       .release_pinned = release_pinned,
       .begin_graph = begin_graph,
       .end_graph = end_graph,
       .run_graph = run_graph,
       .release_graph = release_graph,
+      .measure_read = measure_read,
   };
   return device;
 }

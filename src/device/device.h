@@ -19,6 +19,9 @@ struct Device {
   void (*zero)(Stream&, void* device, int64_t bytes);
   void (*synchronize)(Stream&);
   int64_t (*free_bytes)();  // that allocate could still give without harm to others
+  // Operations a second of its fastest products, those of 8-bit numbers; half as many of 16-bit ones. By its
+  // maker's word; 0: not known.
+  double peak_flops = 0;
 
   // What follows is null where the device is the host itself.
   void* (*allocate_pinned)(
@@ -29,6 +32,7 @@ struct Device {
   Graph* (*end_graph)(Stream&);
   void (*run_graph)(Stream&, Graph*);
   void (*release_graph)(Graph*);
+  double (*measure_read)(Stream&);  // bytes a second of a plain read of its memory
 };
 
 const Device& host_device();

@@ -33,6 +33,7 @@ class Turn {
 };
 
 int multiprocessors();
+double measure_read(Stream& stream);  // read_cuda.cu
 
 struct Grid {
   dim3 blocks;

@@ -203,7 +203,11 @@ Result<LoadedModel> load(const LoadOptions& options, const std::string& place, c
   loaded.recipe = &recipe;
   loaded.ops = &ops;
   Phase headers(progress, "headers");
-  const ModelConfig config = TRY(read_config(place));
+  ModelConfig config = TRY(read_config(place));
+  if (options.layers > 0 && options.layers < config.layers) {
+    config.layers = options.layers;
+    config.sliding_layer.resize(size_t(options.layers));
+  }
   loaded.model = TRY(make_model(config));
   const std::vector<WeightRow> rows = loaded.model->weights();
 

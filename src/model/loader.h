@@ -15,6 +15,7 @@ struct LoadOptions {
   std::string load_format =
       "auto";         // auto: the checkpoint's own; dummy: generated weights, config.json only
   uint64_t seed = 0;  // of dummy weights
+  int layers = 0;     // only the first of the model's; 0: all
 };
 
 struct LoadProgress {
