@@ -12,7 +12,7 @@ using testing::ServerTest;
 constexpr const char* kTools =
     R"("tools":[{"type":"function","function":{"name":"weather","parameters":
        {"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}},
-       {"type":"function","function":{"name":"odd","parameters":{"type":"object","oneOf":[{}]}}}])";
+       {"type":"function","function":{"name":"odd","parameters":{"type":"object","not":{}}}}])";
 constexpr const char* kSchema =
     R"({"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false})";
 

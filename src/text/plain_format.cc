@@ -4,9 +4,9 @@ namespace rose {
 
 namespace {
 
-class Stream final : public StreamParser {
+class PlainStream final : public StreamParser {
  public:
-  Stream(const Tokenizer& tokenizer, bool show_specials)
+  PlainStream(const Tokenizer& tokenizer, bool show_specials)
       : tokenizer_(tokenizer), show_specials_(show_specials) {}
 
   void push(int token, std::vector<ChatEvent>& events) override {
@@ -76,7 +76,7 @@ std::vector<int> end_tokens(const Tokenizer& tokenizer) {
 }
 
 std::unique_ptr<StreamParser> make_plain_parser(const Tokenizer& tokenizer, bool show_specials) {
-  return std::make_unique<Stream>(tokenizer, show_specials);
+  return std::make_unique<PlainStream>(tokenizer, show_specials);
 }
 
 Result<std::unique_ptr<ChatFormat>> make_plain_format(const Tokenizer& tokenizer) {

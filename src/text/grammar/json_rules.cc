@@ -1,5 +1,7 @@
 #include "text/grammar/json_rules.h"
 
+#include <algorithm>
+
 namespace rose::grammar {
 
 namespace {
@@ -73,6 +75,33 @@ Expr JsonRules::list(const char* open, Expr part, const char* close, int at_leas
                                 g.repeat(more, at_least > 1 ? at_least - 1 : 0,
                                          at_most == kNoLimit ? kNoLimit : at_most - 1),
                                 space(), g.literal(close)});
+  return at_least > 0 ? some : g.any_of({none, some});
+}
+
+Expr JsonRules::tuple(const std::vector<Expr>& first, std::optional<Expr> others, int at_least,
+                      int at_most) {
+  Grammar& g = grammar_;
+  const int given = int(first.size());
+  const bool limited = at_most != kNoLimit;
+  // What follows item i - 1, built from the end.
+  Expr rest = g.empty();
+  if (others && (!limited || at_most > given))
+    rest = g.repeat(g.sequence({g.literal(","), space(), *others}), std::max(at_least - given, 0),
+                    limited ? at_most - given : kNoLimit);
+  else if (at_least > given)
+    return g.nothing();
+  for (int i = given - 1; i >= 0; --i) {
+    if (limited && i >= at_most) {
+      rest = g.empty();
+      continue;
+    }
+    rest = g.sequence(
+        {i > 0 ? g.sequence({g.literal(","), space()}) : g.empty(), first[size_t(i)], rest});
+    if (i >= at_least && i > 0) rest = g.optional(rest);
+  }
+  const Expr none = g.sequence({g.literal("["), space(), g.literal("]")});
+  if (at_most == 0) return none;
+  const Expr some = g.sequence({g.literal("["), space(), rest, space(), g.literal("]")});
   return at_least > 0 ? some : g.any_of({none, some});
 }
 

@@ -27,6 +27,8 @@ class JsonRules {
 
   // `open` … `close` around parts with commas between them, at least and at most so many.
   Expr list(const char* open, Expr part, const char* close, int at_least, int at_most);
+  // The first items each of its own kind; `others`: what may follow them, if anything may.
+  Expr tuple(const std::vector<Expr>& first, std::optional<Expr> others, int at_least, int at_most);
   // "key": value
   Expr member(Expr key, Expr value);
 

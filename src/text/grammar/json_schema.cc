@@ -9,10 +9,12 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "text/grammar/json_format.h"
+#include "text/grammar/json_multiples.h"
 #include "text/grammar/json_objects.h"
 #include "text/grammar/json_rules.h"
 #include "text/grammar/regex.h"
 #include "text/grammar/schema_keywords.h"
+#include "text/grammar/schema_merge.h"
 
 namespace rose::grammar {
 
@@ -20,6 +22,7 @@ namespace {
 
 // Schemas within the schema. Finding one by its name takes time in proportion to their number.
 constexpr size_t kMaxParts = 20'000;
+constexpr size_t kMaxOneOf = 64;  // schemas: each is compared with each other
 
 // A schema within the schema, and where: "/properties/name".
 struct Part {
@@ -29,7 +32,8 @@ struct Part {
 
 class Compiler {
  public:
-  Compiler(Grammar& grammar, const Json& root) : grammar_(grammar), json_(grammar), root_(root) {}
+  Compiler(Grammar& grammar, const Json& root)
+      : grammar_(grammar), json_(grammar), root_(root), merger_(root) {}
 
   // Parts are done one after another, not one inside the other: a chain of $refs is no recursion.
   Result<Expr> run() {
@@ -66,11 +70,13 @@ class Compiler {
     const Json& schema = *at.schema;
     if (schema.is_boolean()) return schema.get<bool>() ? json_.value() : grammar_.nothing();
     if (!schema.is_object()) return refuse("a schema must be an object or a boolean");
+    if (must_merge(schema)) return part({TRY(merger_.merge(schema)), at.path + "/allOf"});
     const Keywords keywords = TRY(read_keywords(schema));
     switch (keywords.form) {
       case Form::reference: return reference(schema);
       case Form::all_of: return part({&schema["allOf"][0], at.path + "/allOf/0"});
-      case Form::any_of: return any_of(at);
+      case Form::any_of: return any_of(at, "anyOf");
+      case Form::one_of: return one_of(at);
       case Form::values: return values(schema, keywords.types);
       case Form::typed: break;
     }
@@ -86,12 +92,36 @@ class Compiler {
     return part({target, pointer.substr(1)});
   }
 
-  Result<Expr> any_of(const Part& at) {
+  // One schema in allOf, with nothing beside it, is that schema.
+  static bool must_merge(const Json& schema) {
+    const auto all = schema.find("allOf");
+    if (all == schema.end() || !all->is_array() || all->empty()) return false;
+    if (all->size() > 1) return true;
+    for (const auto& [name, value] : schema.items())
+      if (name != "allOf" && !is_note(name)) return true;
+    return false;
+  }
+
+  Result<Expr> any_of(const Part& at, const char* keyword) {
     std::vector<Expr> parts;
-    const Json& variants = at.schema->at("anyOf");
+    const Json& variants = at.schema->at(keyword);
     for (size_t i = 0; i < variants.size(); ++i)
-      parts.push_back(part({&variants[i], at.path + strf("/anyOf/%zu", i)}));
+      parts.push_back(part({&variants[i], at.path + strf("/%s/%zu", keyword, i)}));
     return grammar_.any_of(std::move(parts));
+  }
+
+  // Where no value can be of two of them, "exactly one" is "any".
+  Result<Expr> one_of(const Part& at) {
+    const Json& variants = at.schema->at("oneOf");
+    if (variants.size() > kMaxOneOf)
+      return refuse(
+          strf("'oneOf' has %zu schemas, at most %zu are possible", variants.size(), kMaxOneOf));
+    for (size_t i = 0; i < variants.size(); ++i)
+      for (size_t other = 0; other < i; ++other)
+        if (!merger_.exclude_each_other(variants[other], variants[i]))
+          return refuse(strf(
+              "'oneOf' is not supported where two may hold, as %zu and %zu; use anyOf", other, i));
+    return any_of(at, "oneOf");
   }
 
   Result<Expr> values(const Json& schema, const std::vector<std::string>& types) {
@@ -151,6 +181,8 @@ class Compiler {
 
   Result<Expr> integer(const Json& schema) {
     const Bounds bounds = TRY(read_bounds(schema));
+    if (const auto of = schema.find("multipleOf"); of != schema.end())
+      return multiples(grammar_, *of, bounds, true);
     const auto [low, high] = integers_within(bounds);
     if (!bounds.low && !bounds.high) return json_.integer();
     return integer_between(grammar_, low, high);
@@ -158,6 +190,8 @@ class Compiler {
 
   Result<Expr> number(const Json& schema) {
     const Bounds bounds = TRY(read_bounds(schema));
+    if (const auto of = schema.find("multipleOf"); of != schema.end())
+      return multiples(grammar_, *of, bounds, false);
     if (!bounds.low && !bounds.high) return json_.number();
     return number_between(grammar_, bounds.low, bounds.high);
   }
@@ -165,7 +199,15 @@ class Compiler {
   Result<Expr> array(const Part& at) {
     const Range count = TRY(read_range(*at.schema, "minItems", "maxItems"));
     const Expr item = at.schema->contains("items") ? child(at, "items") : json_.value();
-    return json_.list("[", item, "]", count.low, count.high);
+    const auto prefix = at.schema->find("prefixItems");
+    if (prefix == at.schema->end() || prefix->empty())
+      return json_.list("[", item, "]", count.low, count.high);
+    std::vector<Expr> first;
+    for (size_t i = 0; i < prefix->size(); ++i)
+      first.push_back(part({&(*prefix)[i], at.path + strf("/prefixItems/%zu", i)}));
+    const auto others = at.schema->find("items");
+    const bool closed = others != at.schema->end() && *others == false;
+    return json_.tuple(first, closed ? std::nullopt : std::optional(item), count.low, count.high);
   }
 
   Result<Expr> object(const Part& at) {
@@ -199,6 +241,7 @@ class Compiler {
   Grammar& grammar_;
   JsonRules json_;
   const Json& root_;
+  SchemaMerger merger_;
   std::map<const Json*, Rule> rules_;
   std::deque<std::pair<Part, Rule>> to_do_;
 };

@@ -1,11 +1,12 @@
 // JSON Schema as grammar. Every text of the grammar is valid under the schema; what of a schema
 // cannot be kept is refused by name, never ignored. Keywords:
 //
-//   type (also a list), enum, const, anyOf, allOf of one, $ref within the schema (also recursive)
+//   type (also a list), enum, const, anyOf, $ref within the schema (also recursive)
+//   oneOf whose schemas exclude each other, allOf whose schemas can be merged (schema_merge.h)
 //   properties, required, additionalProperties
-//   items, minItems, maxItems
+//   items, prefixItems, minItems, maxItems
 //   minLength, maxLength, or pattern, or format (json_format.h)
-//   minimum, maximum, exclusiveMinimum, exclusiveMaximum
+//   minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf (json_multiples.h)
 //
 // Properties come in the order of the schema, and others only where additionalProperties says so: as
 // in the strict mode of OpenAI's API, an object that lists properties has no more unless it asks.

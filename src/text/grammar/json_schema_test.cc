@@ -50,6 +50,23 @@ const char* const kSchemas[] = {
     R"({"allOf":[{"$ref":"#/$defs/n"}],"description":"x","$defs":{"n":{"type":"null"}}})",
     R"({"type":"object","properties":{"value":{"type":"integer"},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},
         "required":["value","next"],"additionalProperties":false})",
+    R"({"oneOf":[{"type":"integer"},{"type":"string","maxLength":3},{"$ref":"#/$defs/o"},
+        {"type":"object","properties":{"kind":{"const":"b"}},"required":["kind"]}],
+        "$defs":{"o":{"type":"object","properties":{"kind":{"enum":["a","c"]},"x":{"type":"null"}},"required":["kind","x"]}}})",
+    R"({"oneOf":[{"type":"object","properties":{"a":{"type":"null"}},"required":["a"],"additionalProperties":false},
+        {"type":"object","properties":{"b":{"type":"null"}},"required":["b"],"additionalProperties":false}]})",
+    R"({"type":"object","properties":{"a":{"type":"number"}},"allOf":[{"$ref":"#/$defs/b"},
+        {"properties":{"a":{"type":"integer","minimum":3}},"required":["a"]}],
+        "$defs":{"b":{"properties":{"a":{"maximum":9,"type":["number","null"]},"b":{"enum":[1,2]}},"required":["b"],
+        "additionalProperties":false}}})",
+    R"({"allOf":[{"enum":[1,2,"x"]},{"enum":["x",2,3]},{"type":["integer","string"]}]})",
+    R"({"type":"array","prefixItems":[{"type":"null"},{"type":"boolean"}],"items":{"type":"integer"},"minItems":1,"maxItems":4})",
+    R"({"type":"array","prefixItems":[{"type":"null"},{"type":"boolean"}],"items":false})",
+    R"({"type":"array","prefixItems":[{"const":1},{"const":2},{"const":3}],"minItems":2,"maxItems":2})",
+    R"({"type":"integer","multipleOf":7})",
+    R"({"type":"integer","multipleOf":100,"minimum":0})",
+    R"({"type":"integer","multipleOf":6,"exclusiveMinimum":-20,"maximum":31})",
+    R"({"type":"number","multipleOf":0.01})",
     R"({"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object","properties":{"name":{"type":"string","maxLength":4},
         "children":{"type":"array","items":{"$ref":"#/$defs/tree"},"maxItems":2}},"required":["name","children"]}}})",
 };
@@ -86,7 +103,7 @@ TEST(JsonSchema, formats_are_kept) {
 }
 
 TEST(JsonSchema, walks_over_the_whole_vocabulary) {
-  for (const int i : {1, 5, 9, 11, 13, 17, 19, 28}) {
+  for (const size_t i : {1, 5, 9, 11, 13, 17, 19, 28}) {
     SCOPED_TRACE(kSchemas[i]);
     expect_only_valid(*parse_json(kSchemas[i]), full_trie(), 3);
   }
@@ -130,12 +147,26 @@ TEST(JsonSchema, unlisted_names_never_take_the_place_of_listed_ones) {
 
 TEST(JsonSchema, refuses_by_name) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"oneOf":[{}]})", "the schema: 'oneOf' is not supported"},
+      {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
+       "the schema: 'oneOf' is not supported where two may"},
+      {R"({"oneOf":[]})", "'oneOf' is an empty list"},
+      {R"({"oneOf":[{"type":"null"}],"type":"null"})", "'type' beside 'oneOf'"},
       {R"({"properties":{"a":{"not":{}}}})", "/properties/a: 'not' is not supported"},
       {R"({"type":"object","patternProperties":{}})", "'patternProperties' is not supported"},
       {R"({"type":"array","uniqueItems":true})", "'uniqueItems' is not supported"},
-      {R"({"type":"integer","multipleOf":3})", "'multipleOf' is not supported"},
-      {R"({"allOf":[{},{}]})", "'allOf' of more than one schema is not supported"},
+      {R"({"type":"integer","multipleOf":0})", "'multipleOf' must be a number above 0"},
+      {R"({"type":"integer","multipleOf":101})", "'multipleOf' 101 without minimum and maximum"},
+      {R"({"type":"integer","multipleOf":7,"minimum":3})", "beside one bound"},
+      {R"({"type":"number","multipleOf":0.25})", "'multipleOf' 0.25 is not supported"},
+      {R"({"type":"integer","multipleOf":3,"minimum":0,"maximum":1000000})",
+       "more than 10000 values"},
+      {R"({"allOf":[{"pattern":"a"},{"pattern":"b"}]})", "'pattern' twice, in 'allOf'"},
+      {R"({"allOf":[{"type":"string"},{"type":"null"}]})", "no value is of both types"},
+      {R"({"allOf":[{"$ref":"#"},{}]})", "goes too deep, or leads back to itself"},
+      {R"({"allOf":[{"type":"object","properties":{"a":{}},"additionalProperties":false},{"required":["b"],
+           "properties":{"b":{}}}]})",
+       "excludes 'b', which is required"},
+      {R"({"allOf":[{"not":{}},{}]})", "'not' is not supported"},
       {R"({"anyOf":[{}],"type":"object"})", "'type' beside 'anyOf' is not supported"},
       {R"({"$ref":"#","properties":{}})", "'properties' beside '$ref' is not supported"},
       {R"({"enum":[1],"minimum":2})", "'minimum' beside 'enum' is not supported"},
@@ -208,9 +239,11 @@ TEST(JsonSchema, changed_at_random) {
       {"type":"object"}, {"type":"string","minLength":2}, {"$ref":"#"}, {"$ref":"#/properties/a"}, [], {},
       "object", "string", "integer", "array", 5, -1, 2.5, 1e300, null, true, false, "", "(a|b)*", "\u0000",
       {"anyOf":[{"type":"null"},{"type":"integer"}]}, ["a","b"], {"pattern":"(a|b)*c"}, "date"])");
-  const char* keywords[] = {"type",     "minLength", "maxLength", "items",   "minItems",
-                            "maxItems", "required",  "minimum",   "maximum", "additionalProperties",
-                            "pattern",  "enum",      "format",    "anyOf",   "properties"};
+  const char* keywords[] = {
+      "type",     "minLength", "maxLength",   "items",     "minItems",
+      "maxItems", "required",  "minimum",     "maximum",   "additionalProperties",
+      "pattern",  "enum",      "format",      "anyOf",     "properties",
+      "oneOf",    "allOf",     "prefixItems", "multipleOf"};
   int accepted = 0, ended = 0;
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     uint64_t drawn = 0;

@@ -33,12 +33,14 @@ constexpr Keyword kKeywords[] = {
     {"enum", Use::value, &Json::is_array, "a list"},
     {"const", Use::value},
     {"anyOf", Use::form, &Json::is_array, "a list of schemas"},
+    {"oneOf", Use::form, &Json::is_array, "a list of schemas"},
     {"allOf", Use::form, &Json::is_array, "a list of schemas"},
     {"$ref", Use::form, &Json::is_string, "a string"},
     {"properties", Use::object, &Json::is_object, "an object"},
     {"required", Use::object, &Json::is_array, "a list of names"},
     {"additionalProperties", Use::object},
     {"items", Use::array},
+    {"prefixItems", Use::array, &Json::is_array, "a list of schemas"},
     {"minItems", Use::array},
     {"maxItems", Use::array},
     {"minLength", Use::string},
@@ -49,6 +51,7 @@ constexpr Keyword kKeywords[] = {
     {"maximum", Use::number, &Json::is_number, "a number"},
     {"exclusiveMinimum", Use::number, &Json::is_number, "a number"},
     {"exclusiveMaximum", Use::number, &Json::is_number, "a number"},
+    {"multipleOf", Use::number, &Json::is_number, "a number"},
     {"title", Use::note},
     {"description", Use::note},
     {"default", Use::note},
@@ -117,11 +120,9 @@ Status check_lists(const Json& schema) {
     if (!std::all_of(required->begin(), required->end(),
                      [](const Json& e) { return e.is_string(); }))
       return refuse("'required' must be a list of names");
-  for (const char* name : {"anyOf", "allOf"})
+  for (const char* name : {"anyOf", "oneOf", "allOf"})
     if (const auto list = schema.find(name); list != schema.end() && list->empty())
       return refuse(strf("'%s' is an empty list", name));
-  if (const auto all = schema.find("allOf"); all != schema.end() && all->size() != 1)
-    return refuse("'allOf' of more than one schema is not supported");
   return Done{};
 }
 
@@ -171,6 +172,7 @@ Result<Keywords> read_keywords(const Json& schema) {
   keywords.types = TRY(read_types(schema));
   if (form == "$ref") keywords.form = Form::reference;
   if (form == "anyOf") keywords.form = Form::any_of;
+  if (form == "oneOf") keywords.form = Form::one_of;
   if (form == "allOf") keywords.form = Form::all_of;
   if (!values.empty()) keywords.form = Form::values;
   if (!keywords.types.empty() || about.empty()) return keywords;
@@ -180,6 +182,13 @@ Result<Keywords> read_keywords(const Json& schema) {
         std::find(about.begin(), about.end(), type.use) != about.end())
       keywords.types.push_back(type.name);
   return keywords;
+}
+
+bool is_note(const std::string& keyword) {
+  return keyword.starts_with("x-") ||
+         std::any_of(std::begin(kKeywords), std::end(kKeywords), [&](const Keyword& row) {
+           return row.use == Use::note && keyword == row.name;
+         });
 }
 
 bool is_of_type(const Json& value, const std::string& type) {

@@ -14,13 +14,16 @@ namespace rose::grammar {
 tl::unexpected<Error> refuse(std::string what);
 
 // What a schema says, in one of these ways.
-enum class Form { typed, reference, any_of, all_of, values };
+enum class Form { typed, reference, any_of, one_of, all_of, values };
 
 struct Keywords {
   Form form = Form::typed;
   std::vector<std::string> types;  // none: any
 };
 Result<Keywords> read_keywords(const Json& schema);
+
+// Says nothing about what is valid: "title".
+bool is_note(const std::string& keyword);
 
 bool is_of_type(const Json& value, const std::string& type);
 

@@ -1,6 +1,7 @@
 // For tests: says whether a JSON value is valid under a schema, the plain way, knowing nothing of
 // grammars. Formats and patterns are the test's own, as functions.
 #pragma once
+#include <cmath>
 #include <functional>
 #include <map>
 #include <regex>
@@ -61,6 +62,11 @@ class Validator {
   }
 
   static bool valid_number(const Json& schema, double x) {
+    if (schema.contains("multipleOf")) {
+      const double times = x / schema["multipleOf"].get<double>();
+      if (std::abs(times - std::round(times)) > 1e-6 * std::max(1.0, std::abs(times) * 1e-6))
+        return false;
+    }
     return !(schema.contains("minimum") && x < schema["minimum"].get<double>()) &&
            !(schema.contains("maximum") && x > schema["maximum"].get<double>()) &&
            !(schema.contains("exclusiveMinimum") &&
@@ -86,9 +92,14 @@ class Validator {
     if (value.size() < schema.value("minItems", size_t(0))) return false;
     if (schema.contains("maxItems") && value.size() > schema["maxItems"].get<size_t>())
       return false;
-    if (schema.contains("items"))
-      for (const Json& item : value)
-        if (!valid(schema["items"], item)) return false;
+    const Json prefix = schema.value("prefixItems", Json::array());
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (i < prefix.size()) {
+        if (!valid(schema["prefixItems"][i], value[i])) return false;
+      } else if (schema.contains("items") && !valid(schema["items"], value[i])) {
+        return false;
+      }
+    }
     return true;
   }
 
@@ -105,6 +116,11 @@ class Validator {
       return false;
     };
     if (!some("anyOf", [&](const Json& part) { return valid(part, value); })) return false;
+    if (schema.contains("oneOf")) {
+      int held = 0;
+      for (const Json& part : schema["oneOf"]) held += valid(part, value);
+      if (held != 1) return false;
+    }
     if (schema.contains("allOf"))
       for (const Json& part : schema["allOf"])
         if (!valid(part, value)) return false;
