@@ -20,6 +20,7 @@ needs=(
   "header  prometheus/registry.h      prometheus-cpp-dev"
   "header  tl/expected.hpp            libexpected-dev"
   "header  pcre2.h                    libpcre2-dev"
+  "header  sqlite3.h                  libsqlite3-dev"
   "header  zlib.h                     zlib1g-dev"
 )
 if [ "$for_what" = test ]; then
