@@ -50,12 +50,14 @@ Access find_access(const Keys& keys, const HttpRequest& request, unsigned scopes
   if (tenant)
     return {nullptr, error_response({.status = 403,
                                      .message = "this key may not call " + request.path,
-                                     .code = "insufficient_scope"})};
+                                     .code = "insufficient_scope"},
+                                    request.path)};
   HttpResponse response =
       error_response({.status = 401,
                       .message = key.empty() ? "no API key given: send Authorization: Bearer KEY"
                                              : "the API key is not valid",
-                      .code = "invalid_api_key"});
+                      .code = "invalid_api_key"},
+                     request.path);
   // A browser asks its user for a name, which does not matter, and a password, which is the key.
   const bool page = request.header("accept").find("text/html") != std::string_view::npos;
   response.headers.emplace_back("WWW-Authenticate", page ? "Basic realm=\"rose\"" : "Bearer");

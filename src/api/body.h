@@ -1,4 +1,4 @@
-// A request's body as JSON, within the limits that keep one client from costing everybody's memory.
+// A request's body as a JSON object, within the limits that keep one client from costing everybody's memory.
 #pragma once
 #include <optional>
 #include <string>

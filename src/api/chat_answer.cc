@@ -1,5 +1,7 @@
 #include "api/chat_answer.h"
 
+#include "api/answer_json.h"
+#include "api/intake.h"
 #include "api/json_text.h"
 #include "base/check.h"
 
@@ -9,59 +11,10 @@ namespace {
 
 using Kind = ChatEvent::Kind;
 
-// "name":"text", and a comma before it unless it is the first of its object.
-void append_field(std::string& out, std::string_view name, std::string_view text) {
-  if (!out.ends_with('{')) out += ',';
-  out += '"';
-  out += name;
-  out += "\":";
-  append_json_string(out, text);
-}
-
 // Both names that clients look for.
 void append_reasoning(std::string& out, std::string_view text) {
   append_field(out, "reasoning", text);
   append_field(out, "reasoning_content", text);
-}
-
-// JSON has no infinity; OpenAI writes -9999 for what is impossible.
-std::string logprob_text(float logprob) {
-  return strf("%.7g", double(std::max(logprob, -9999.0f)));
-}
-
-void append_logprob(std::string& out, const Tokenizer& tokenizer, int token, float logprob) {
-  const std::string_view bytes = tokenizer.bytes(token);
-  out += "{\"token\":";
-  append_json_string(out, bytes);
-  out += ",\"logprob\":" + logprob_text(logprob) + ",\"bytes\":[";
-  for (size_t i = 0; i < bytes.size(); ++i)
-    out += (i ? "," : "") + std::to_string(int((unsigned char)bytes[i]));
-  out += ']';
-}
-
-void append_logprobs(std::string& out, const Tokenizer& tokenizer,
-                     const std::vector<GeneratedToken>& tokens) {
-  bool first = true;
-  for (const GeneratedToken& token : tokens) {
-    if (!std::exchange(first, false)) out += ',';
-    append_logprob(out, tokenizer, token.token, token.logprob);
-    out += ",\"top_logprobs\":[";
-    for (size_t i = 0; i < token.top.size(); ++i) {
-      if (i) out += ',';
-      append_logprob(out, tokenizer, token.top[i].token, token.top[i].logprob);
-      out += '}';
-    }
-    out += "]}";
-  }
-}
-
-std::string usage_json(const Usage& usage) {
-  return strf(
-      "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
-      "\"prompt_tokens_details\":{\"cached_tokens\":%d},"
-      "\"completion_tokens_details\":{\"reasoning_tokens\":%d}}",
-      usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens,
-      usage.cached_tokens, usage.reasoning_tokens);
 }
 
 // What every answer and every chunk begins with.
@@ -75,20 +28,6 @@ std::string head_json(const ChatAnswerOptions& options, const char* object) {
   return head;
 }
 
-// "finish_reason":"stop","stop_reason":null
-std::string ending_json(const Choice& choice) {
-  std::string ending = "\"finish_reason\":";
-  append_json_string(ending, choice.finish_reason());
-  ending += ",\"stop_reason\":";
-  if (!choice.stop_string().empty())
-    append_json_string(ending, choice.stop_string());
-  else if (choice.stop_token() >= 0)
-    ending += std::to_string(choice.stop_token());
-  else
-    ending += "null";
-  return ending;
-}
-
 // ---- one body
 
 class ChatBody final : public Answer {
@@ -99,7 +38,7 @@ class ChatBody final : public Answer {
         options_(std::move(options)),
         choices_(size_t(options_.choices)) {}
 
-  void accepted() override {}
+  void accepted(Generation&) override {}
   void deltas(const Generation&, int choice, std::vector<Delta> deltas) override {
     Collected& into = choices_[size_t(choice)];
     for (Delta& delta : deltas) switch (delta.kind) {
@@ -129,7 +68,7 @@ class ChatBody final : public Answer {
       } else {
         body += "null";
       }
-      body += ',' + ending_json(generation.choice(i)) + '}';
+      body += ",\"finish_reason\":" + ending_json(generation.choice(i)) + '}';
     }
     body += "],\"usage\":" + usage_json(generation.usage()) + "}";
     exchange_.respond({.body = std::move(body), .headers = options_.headers});
@@ -186,13 +125,9 @@ class ChatStream final : public Answer {
         head_("data: " + head_json(options_, "chat.completion.chunk") + ",\"choices\":["),
         begun_(size_t(options_.choices)) {}
 
-  void accepted() override {
-    HttpResponse head{.content_type = "text/event-stream; charset=utf-8"};
+  void accepted(Generation&) override {
     accepted_ = true;
-    head.headers = options_.headers;
-    head.headers.emplace_back("Cache-Control", "no-cache");
-    head.headers.emplace_back("X-Accel-Buffering", "no");
-    exchange_.begin(std::move(head));
+    exchange_.begin(event_stream_head(options_.headers));
   }
 
   void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) override {
@@ -216,7 +151,8 @@ class ChatStream final : public Answer {
   void choice_ended(const Generation& generation, int choice) override {
     begin_choice(generation, choice);
     open_chunk(choice);
-    chunk_ += "},\"logprobs\":null," + ending_json(generation.choice(choice)) + "}]";
+    chunk_ +=
+        "},\"logprobs\":null,\"finish_reason\":" + ending_json(generation.choice(choice)) + "}]";
     close_chunk(generation);
   }
 

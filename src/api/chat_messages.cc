@@ -7,44 +7,6 @@ namespace rose {
 
 namespace {
 
-// Text as a string or as an array of text parts, joined without a separator.
-std::string parse_content(Fields& fields) {
-  const Json* content = fields.find("content");
-  if (!content) return {};
-  if (content->is_string()) return content->get<std::string>();
-  if (!content->is_array()) {
-    fields.wrong("content", kind_of(*content) + ", wanted a string or an array of parts");
-    return {};
-  }
-  std::string joined;
-  for (size_t i = 0; i < content->size(); ++i) {
-    const Json& value = (*content)[i];
-    const std::string name = strf("content[%zu]", i);
-    if (value.is_string()) {
-      joined += value.get_ref<const std::string&>();
-      continue;
-    }
-    if (!value.is_object()) {
-      fields.wrong(name, kind_of(value) + ", wanted a content part");
-      return {};
-    }
-    Fields part(value, fields.path() + name + ".", fields.problem());
-    std::string type = "text", text;
-    part.read("type", type);
-    if (type == "text" || type == "input_text" || type == "output_text") {
-      if (!part.has("text")) part.wrong("text", "is missing");
-      part.read("text", text);
-    } else if (type == "refusal") {
-      part.read("refusal", text);
-    } else {
-      part.wrong("type",
-                 "parts of type '" + type + "' are not supported: the model reads text only");
-    }
-    joined += text;
-  }
-  return joined;
-}
-
 // {"name":…,"arguments":…}: a string of JSON, verbatim; an object is taken as the JSON it is.
 ToolCall parse_function(Fields fields) {
   ToolCall call;
@@ -96,7 +58,7 @@ ChatMessage parse_message(Fields fields) {
   std::string role;
   fields.read("role", role);
   fields.read("name", message.name);
-  message.content = parse_content(fields);
+  message.content = read_text(fields, "content");
   using enum ChatMessage::Role;
   if (role == "system")
     message.role = system;

@@ -22,7 +22,7 @@ constexpr const char* kEverything = R"({
   "tools": [{"type": "function", "function": {"name": "add", "description": null, "strict": true,
              "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}],
   "tool_choice": "auto", "parallel_tool_calls": false, "reasoning_effort": "minimal",
-  "chat_template_kwargs": {"reasoning_effort": "high", "enable_thinking": true},
+  "chat_template_kwargs": {"reasoning_effort": "high", "enable_thinking": true, "other": 1},
   "reasoning": {"effort": "low"}, "response_format": {"type": "text"},
   "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true},
   "temperature": 0.5, "top_p": 0.5, "top_k": 5.0, "min_p": 0.5, "n": 2, "seed": 18446744073709551615,
@@ -63,8 +63,7 @@ TEST(ChatRequest, every_shape_of_message_is_read) {
   EXPECT_EQ(request.generate.request.sampling.top_k, 5);
   EXPECT_EQ(request.generate.request.max_tokens, 20);
   EXPECT_EQ(request.strict_tools, std::set<std::string>{"add"});
-  EXPECT_EQ(request.ignored,
-            (std::vector<std::string>{"x_new", "chat_template_kwargs.enable_thinking"}));
+  EXPECT_EQ(request.ignored, (std::vector<std::string>{"x_new", "chat_template_kwargs.other"}));
 }
 
 // Puts every kind of value at every place of a good request: each time it is read or refused with the

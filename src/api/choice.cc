@@ -62,16 +62,21 @@ void Choice::take_events(std::vector<Delta>& out) {
     switch (event.kind) {
       case ChatEvent::Kind::content: take_content(event.text, out); continue;
       case ChatEvent::Kind::reasoning:
+        emit_content(scanner_.finish(), out);  // a stop string reaches over no other message
         if (options_.include_reasoning)
           append(out, {.kind = event.kind, .text = std::move(event.text)});
         break;
       case ChatEvent::Kind::tool_call:
-        emit_content(scanner_.finish(), out);  // a stop string does not reach over a call
+        emit_content(scanner_.finish(), out);
+        if (options_.one_call && tool_calls_ == 1) {
+          finish_reason_ = "tool_calls";
+          break;
+        }
         ++tool_calls_;
         append(out, {.kind = event.kind,
                      .text = std::move(event.text),
                      .tool_index = event.tool_index,
-                     .call_id = new_id("call_", 24)});
+                     .call_id = new_id(options_.call_prefix, 24)});
         break;
       case ChatEvent::Kind::tool_arguments:
         append(out,

@@ -28,6 +28,8 @@ struct ChoiceOptions {
   int min_tokens = 0;  // stop strings are not possible before
   bool include_reasoning = true;
   bool logprobs = false;
+  bool one_call = false;  // the choice ends where a second one would begin
+  const char* call_prefix = "call_";
   std::vector<int> stop_tokens;  // the client's own
 };
 

@@ -31,8 +31,8 @@ class MatchedTokens final : public TokenConstraint {
 // Everything that makes one constraint differ from another.
 std::string key_of(const TurnRules& rules) {
   const OutputFormat& content = rules.content;
-  Json key = {rules.may_answer, int(content.kind), content.text, content.choices,
-              content.schema ? *content.schema : Json()};
+  Json key = {int(rules.thinking), rules.may_answer, int(content.kind),
+              content.text,        content.choices,  content.schema ? *content.schema : Json()};
   for (const TurnRules::Call& call : rules.calls)
     key.push_back({call.name, call.parameters ? *call.parameters : Json()});
   return dump_json(key);
@@ -51,8 +51,7 @@ Result<Constraints::Shared> Constraints::make(const TurnRules& rules) {
   return made;
 }
 
-Result<std::function<std::unique_ptr<TokenConstraint>()>> Constraints::find(
-    const TurnRules& rules) {
+Result<MakeConstraint> Constraints::find(const TurnRules& rules) {
   const std::string key = key_of(rules);
   Shared found;
   {

@@ -14,6 +14,8 @@
 
 namespace rose {
 
+using MakeConstraint = std::function<std::unique_ptr<TokenConstraint>()>;
+
 class Constraints {
  public:
   // Both must outlive this.
@@ -21,7 +23,7 @@ class Constraints {
       : tokenizer_(tokenizer), format_(format) {}
 
   // What a request takes with it to the engine. From any thread; may take a while.
-  Result<std::function<std::unique_ptr<TokenConstraint>()>> find(const TurnRules& rules);
+  Result<MakeConstraint> find(const TurnRules& rules);
 
  private:
   using Shared = std::shared_ptr<grammar::Constraint>;

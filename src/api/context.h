@@ -4,11 +4,13 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "api/background.h"
 #include "api/constraints.h"
 #include "api/errors.h"
 #include "api/keys.h"
 #include "api/metrics.h"
 #include "api/otlp.h"
+#include "api/response_store.h"
 #include "api/server.h"
 #include "api/startup.h"
 
@@ -44,9 +46,10 @@ struct ServerState {
   const ServeOptions options;
   const std::string version;  // of rose
   const std::unique_ptr<Keys> keys;
-  const std::unique_ptr<RequestLog> log = {};      // may be null
-  const std::unique_ptr<SpanExporter> spans = {};  // may be null
-  std::function<Status()> reload = {};             // keys and certificates are read again
+  const std::unique_ptr<RequestLog> log = {};           // may be null
+  const std::unique_ptr<SpanExporter> spans = {};       // may be null
+  const std::unique_ptr<ResponseStore> responses = {};  // null: none are stored
+  std::function<Status()> reload = {};                  // keys and certificates are read again
   Startup startup = {};
   std::atomic<bool> draining = false;
   std::atomic<ApiContext*> api = nullptr;  // null: the model is being loaded
@@ -62,8 +65,13 @@ struct ApiContext {
   const ChatFormat& format;
   const int64_t started;  // seconds since 1970
   Metrics metrics;
+  ResponseStore* const responses = state.responses.get();  // null: none are stored
+  BackgroundWork background = {};
   Activity activity = {};
   Constraints constraints = {tokenizer, format};
+  // Text without a chat format.
+  const std::unique_ptr<ChatFormat> plain = std::move(*make_chat_format("plain", tokenizer));
+  Constraints text_constraints = {tokenizer, *plain};
   std::atomic<bool>& draining = state.draining;
 };
 

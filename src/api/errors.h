@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "api/http.h"
 #include "base/result.h"
@@ -19,6 +20,10 @@ struct ApiError {
 // {"error":{"message":…,"type":…,"param":…,"code":…}}; the type follows from the status.
 std::string error_body(const ApiError& error);
 HttpResponse error_response(const ApiError& error);
+
+// The same for the API at `path`: Anthropic's has a shape of its own, {"type":"error","error":{…}}.
+HttpResponse error_response(const ApiError& error, std::string_view path);
+std::string anthropic_error_body(const ApiError& error);
 
 // The one table from kinds of errors to statuses.
 ApiError api_error(const Error& error);

@@ -21,7 +21,7 @@ void Generation::start(ApiContext& context, Exchange exchange, GenerationPlan pl
                        std::unique_ptr<Answer> answer) {
   const auto generation =
       std::make_shared<Generation>(context, std::move(exchange), plan, std::move(answer));
-  generation->submit(std::move(plan.request));
+  generation->submit(std::move(plan.requests));
 }
 
 Generation::Generation(ApiContext& context, Exchange exchange, const GenerationPlan& plan,
@@ -29,15 +29,19 @@ Generation::Generation(ApiContext& context, Exchange exchange, const GenerationP
     : context_(context),
       exchange_(std::move(exchange)),
       answer_(std::move(answer)),
-      running_(plan.request.choices),
-      open_(plan.request.choices),
-      arrived_(plan.arrived),
-      choice_token_(size_t(plan.request.choices)) {
-  outcome_.prompt_tokens = int(plan.request.prompt.size());
-  outcome_.choices = plan.request.choices;
-  outcome_.max_tokens = plan.request.max_tokens;
-  outcome_.temperature = plan.request.sampling.temperature;
-  outcome_.top_p = plan.request.sampling.top_p;
+      outlives_client_(plan.outlives_client),
+      cached_tokens_(plan.requests.size()),
+      arrived_(plan.arrived) {
+  outcome_.choices = 0;
+  for (const Request& request : plan.requests) {
+    outcome_.prompt_tokens += int(request.prompt.size());
+    outcome_.choices += request.choices;
+    outcome_.max_tokens = request.max_tokens;
+    outcome_.temperature = request.sampling.temperature;
+    outcome_.top_p = request.sampling.top_p;
+  }
+  running_ = open_ = outcome_.choices;
+  choice_token_.resize(size_t(running_));
   const HttpRequest& http = exchange_.request();
   outcome_.id = http.id;
   outcome_.path = http.path;
@@ -49,12 +53,12 @@ Generation::Generation(ApiContext& context, Exchange exchange, const GenerationP
       exchange_.add_header("traceparent",
                            "00-" + outcome_.trace_id + "-" + outcome_.span_id + "-01");
   }
-  for (int i = 0; i < plan.request.choices; ++i)
-    choices_.emplace_back(context.format.parser(plan.tools), context.tokenizer, plan.choice);
+  for (int i = 0; i < running_; ++i)
+    choices_.emplace_back(plan.parser(), context.tokenizer, plan.choice);
 }
 
-// Takes the caller's place and puts what his key says into the request; false: he is told why not.
-bool Generation::enter(Request& request) {
+// Takes the caller's place and puts what his key says into the requests; false: he is told why not.
+bool Generation::enter(std::vector<Request>& requests) {
   const std::shared_ptr<Tenant> tenant = exchange_.request().tenant;
   if (!tenant) return true;
   const auto now = SteadyClock::now();
@@ -70,16 +74,18 @@ bool Generation::enter(Request& request) {
   }
   tenant_ = tenant;
   const TenantLimits limits = tenant->limits();
-  request.tenant = tenant->id();
-  request.share = limits.share;
-  request.priority = std::max(request.priority, limits.priority);
-  if (limits.max_tokens > 0)
-    request.max_tokens = request.max_tokens > 0 ? std::min(request.max_tokens, limits.max_tokens)
-                                                : limits.max_tokens;
-  request.min_tokens =
-      limits.max_tokens > 0 ? std::min(request.min_tokens, limits.max_tokens) : request.min_tokens;
-  if (context_.options.isolate_prefix_cache)
-    request.cache_salt = tenant->name() + '\n' + request.cache_salt;
+  for (Request& request : requests) {
+    request.tenant = tenant->id();
+    request.share = limits.share;
+    request.priority = std::max(request.priority, limits.priority);
+    if (limits.max_tokens > 0)
+      request.max_tokens = request.max_tokens > 0 ? std::min(request.max_tokens, limits.max_tokens)
+                                                  : limits.max_tokens;
+    request.min_tokens = limits.max_tokens > 0 ? std::min(request.min_tokens, limits.max_tokens)
+                                               : request.min_tokens;
+    if (context_.options.isolate_prefix_cache)
+      request.cache_salt = tenant->name() + '\n' + request.cache_salt;
+  }
   return true;
 }
 
@@ -121,34 +127,44 @@ void Generation::expired() {
     exchange_.set_alarm(last_moment_, [self = shared_from_this()] { self->expired(); });
 }
 
-void Generation::submit(Request request) {
-  if (!exchange_.open()) return client_left();
-  if (!enter(request)) return;
-  context_.activity.begin();
-  auto id = context_.engine.submit(
-      std::move(request), [exchange = exchange_, self = shared_from_this()](const Update& news) {
-        exchange.post([self, news] { self->update(news); });
-      });
-  if (!id) {
-    context_.activity.end();
-    ApiError error = api_error(id.error());
-    if (context_.draining) error.status = 503;
-    return fail(error, "rejected");
+void Generation::submit(std::vector<Request> requests) {
+  if (!exchange_.open() && !outlives_client_) return client_left();
+  if (!enter(requests)) return;
+  int first_choice = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const int choices = requests[i].choices;
+    for (int choice = 0; choice < choices; ++choice) context_.activity.begin();
+    auto id = context_.engine.submit(
+        std::move(requests[i]),
+        [exchange = exchange_, self = shared_from_this(), i, first_choice](const Update& news) {
+          exchange.post([self, news, i, first_choice] {
+            int& cached = self->cached_tokens_[i];
+            cached = std::max(cached, news.cached_tokens);
+            self->update(first_choice + news.choice, news);
+          });
+        });
+    if (!id) {
+      for (int choice = 0; choice < choices; ++choice) context_.activity.end();
+      running_ = first_choice;  // of those that the engine took
+      ApiError error = api_error(id.error());
+      if (context_.draining) error.status = 503;
+      return fail(error, "rejected");
+    }
+    ids_.push_back(*id);
+    first_choice += choices;
   }
-  id_ = *id;
   arm();
   // A stream's header leaves now: it can tell no more than how long it took to get here.
   exchange_.add_header("Server-Timing", strf("prepare;dur=%.1f",
                                              1e3 * seconds_between(arrived_, SteadyClock::now())));
-  answer_->accepted();
-  exchange_.on_close([self = shared_from_this()] { self->client_left(); });
+  answer_->accepted(*this);
+  if (!outlives_client_) exchange_.on_close([self = shared_from_this()] { self->client_left(); });
 }
 
-void Generation::update(const Update& news) {
-  Choice& choice = choices_[size_t(news.choice)];
-  cached_tokens_ = std::max(cached_tokens_, news.cached_tokens);
+void Generation::update(int index, const Update& news) {
+  Choice& choice = choices_[size_t(index)];
   if (answer_ && !choice.finished()) {
-    observe_time(news);
+    observe_time(index, news);
     deltas_.clear();
     for (const GeneratedToken& token : news.tokens) choice.push(token, deltas_);
     if (news.finish == Finish::failed) {
@@ -157,9 +173,9 @@ void Generation::update(const Update& news) {
       fail({.status = 503, .message = "the server is shutting down"}, "abort");
     } else {
       if (news.finish != Finish::none) choice.finish(news.finish, deltas_);
-      if (!deltas_.empty()) answer_->deltas(*this, news.choice, std::exchange(deltas_, {}));
+      if (!deltas_.empty()) answer_->deltas(*this, index, std::exchange(deltas_, {}));
       if (choice.finished()) {
-        answer_->choice_ended(*this, news.choice);
+        answer_->choice_ended(*this, index);
         if (--open_ == 0) {
           add_timing();
           answer_->ended(*this);
@@ -168,7 +184,9 @@ void Generation::update(const Update& news) {
       }
     }
   }
-  if (news.finish != Finish::none && --running_ == 0) context_.activity.end();
+  if (news.finish == Finish::none) return;
+  --running_;
+  context_.activity.end();
 }
 
 // Of an answer that is sent whole.
@@ -184,10 +202,10 @@ void Generation::add_timing() {
   exchange_.add_header("openai-processing-ms", strf("%.0f", 1e3 * total));
 }
 
-void Generation::observe_time(const Update& news) {
+void Generation::observe_time(int choice, const Update& news) {
   if (news.tokens.empty()) return;
   const Time now = SteadyClock::now();
-  Time& last = choice_token_[size_t(news.choice)];
+  Time& last = choice_token_[size_t(choice)];
   int tokens = int(news.tokens.size());
   if (first_token_ == Time()) {
     first_token_ = now;
@@ -203,7 +221,8 @@ void Generation::observe_time(const Update& news) {
 }
 
 Usage Generation::usage() const {
-  Usage usage{.prompt_tokens = outcome_.prompt_tokens, .cached_tokens = cached_tokens_};
+  Usage usage{.prompt_tokens = outcome_.prompt_tokens};
+  for (const int cached : cached_tokens_) usage.cached_tokens += cached;
   for (const Choice& choice : choices_) {
     usage.completion_tokens += choice.completion_tokens();
     usage.reasoning_tokens += choice.reasoning_tokens();
@@ -214,6 +233,10 @@ Usage Generation::usage() const {
 void Generation::fail(const ApiError& error, const char* reason) {
   answer_->failed(error);
   settle(reason);
+}
+
+void Generation::stop(const ApiError& error) {
+  if (answer_) fail(error, "abort");
 }
 
 void Generation::client_left() {
@@ -233,12 +256,13 @@ void Generation::settle(std::string_view reason) {
   outcome_.reason = reason;
   outcome_.seconds = seconds_between(arrived_, SteadyClock::now());
   if (last_token_ != Time()) outcome_.decode_seconds = seconds_between(first_token_, last_token_);
-  outcome_.cached_tokens = cached_tokens_;
+  outcome_.cached_tokens = usage().cached_tokens;
   outcome_.reasoning_tokens = usage().reasoning_tokens;
   report(context_, outcome_);
   if (const auto tenant = std::exchange(tenant_, nullptr))
     tenant->end(SteadyClock::now(), outcome_.prompt_tokens, outcome_.completion_tokens);
-  if (id_ && running_ > 0) context_.engine.cancel(id_);
+  if (running_ > 0)
+    for (const RequestId id : ids_) context_.engine.cancel(id);
 }
 
 }  // namespace rose

@@ -23,7 +23,7 @@ class Generation;
 class Answer {
  public:
   virtual ~Answer() = default;
-  virtual void accepted() = 0;  // first
+  virtual void accepted(Generation& generation) = 0;  // first
   virtual void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) = 0;
   virtual void choice_ended(const Generation& generation, int choice) = 0;
   // One of these is last.
@@ -32,9 +32,10 @@ class Answer {
 };
 
 struct GenerationPlan {
-  Request request;
+  std::vector<Request> requests;  // their choices are numbered through
   ChoiceOptions choice;
-  std::vector<Tool> tools;
+  std::function<std::unique_ptr<StreamParser>()> parser;
+  bool outlives_client = false;  // a client that leaves does not end it
   std::chrono::steady_clock::time_point arrived;
 };
 
@@ -51,11 +52,16 @@ class Generation : public std::enable_shared_from_this<Generation> {
   int choices() const { return int(choices_.size()); }
   Usage usage() const;
 
+  // Ends it early: the answer is told that it failed with this. On the connection's thread.
+  void stop(const ApiError& error);
+  // From any thread: runs `work` on the connection's thread.
+  void post(std::function<void()> work) const { exchange_.post(std::move(work)); }
+
  private:
-  void submit(Request request);
-  void update(const Update& news);
-  void observe_time(const Update& news);
-  bool enter(Request& request);
+  void submit(std::vector<Request> requests);
+  void update(int choice, const Update& news);
+  void observe_time(int choice, const Update& news);
+  bool enter(std::vector<Request>& requests);
   void add_timing();
   void arm();
   void expired();
@@ -69,10 +75,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Choice> choices_;
   int running_;  // choices that the engine has not ended
   int open_;     // choices that the answer still waits for
-  RequestId id_ = 0;
+  const bool outlives_client_;
+  std::vector<RequestId> ids_;
   std::shared_ptr<Tenant> tenant_;  // whose place this takes; null: it has none (yet)
   RequestOutcome outcome_;
-  int cached_tokens_ = 0;
+  std::vector<int> cached_tokens_;  // of each request's prompt
   std::vector<Delta> deltas_;
 
   using Time = std::chrono::steady_clock::time_point;

@@ -40,6 +40,39 @@ class Reader {
     read_one(fields_, "grammar", &Reader::grammar);
   }
 
+  // {"type": "text" | "json_object" | "json_schema", …}; the schema within "json_schema", or flat.
+  void format_object(Fields& fields, bool nested) {
+    std::string type;
+    fields.read("type", type);
+    if (type == "text") return;
+    if (type != "json_object" && type != "json_schema")
+      return fields.wrong(
+          "type",
+          "'" + type.substr(0, 80) + "' is not supported, wanted text, json_object or json_schema");
+    const std::string path = fields.path().substr(0, fields.path().size() - 1);
+    if (!into_.field.empty())
+      return fields_.problem().add(
+          {.message = path + ": only one of this and " + into_.field + " is possible",
+           .param = path});
+    into_.field = path;
+    if (type == "json_object") return object(fields, "type", true);
+    const Json* named = nested ? fields.object("json_schema") : nullptr;
+    if (nested && !named) return fields.wrong("json_schema", "is missing");
+    Fields inner =
+        nested ? Fields(*named, fields.path() + "json_schema.", fields.problem()) : fields;
+    OutputFormat& format = into_.format;
+    inner.read("name", format.name);
+    inner.read("description", format.description);
+    bool strict = true;  // without it a schema is a hint; it is kept all the same
+    inner.read("strict", strict);
+    into_.field = inner.path() + "schema";
+    if (!format.name.empty() && !decent_name(format.name))
+      return inner.wrong("name", "wanted 1 to 64 of A-Z, a-z, 0-9, '_', '-'");
+    const Json* schema_value = inner.object("schema");
+    if (!schema_value) return object(inner, "schema", true);
+    schema(inner, "schema", *schema_value);
+  }
+
  private:
   using Way = void (Reader::*)(Fields&, const char*, const Json&);
 
@@ -63,29 +96,7 @@ class Reader {
     const Json* outer = fields_.object("response_format");
     if (!outer) return;
     Fields fields(*outer, fields_.path() + "response_format.", fields_.problem());
-    std::string type;
-    fields.read("type", type);
-    if (type == "text") return;
-    if (type != "json_object" && type != "json_schema")
-      return fields.wrong(
-          "type",
-          "'" + type.substr(0, 80) + "' is not supported, wanted text, json_object or json_schema");
-    set_field(fields_, "response_format");
-    if (type == "json_object") return object(fields, "type", true);
-    const Json* named = fields.object("json_schema");
-    if (!named) return fields.wrong("json_schema", "is missing");
-    Fields inner(*named, fields.path() + "json_schema.", fields.problem());
-    OutputFormat& format = into_.format;
-    inner.read("name", format.name);
-    inner.read("description", format.description);
-    bool strict = true;  // without it a schema is a hint; it is kept all the same
-    inner.read("strict", strict);
-    into_.field = inner.path() + "schema";
-    if (!format.name.empty() && !decent_name(format.name))
-      return inner.wrong("name", "wanted 1 to 64 of A-Z, a-z, 0-9, '_', '-'");
-    const Json* schema_value = inner.object("schema");
-    if (!schema_value) return object(inner, "schema", true);
-    schema(inner, "schema", *schema_value);
+    format_object(fields, true);
   }
 
   static bool decent_name(const std::string& name) {
@@ -143,5 +154,9 @@ class Reader {
 }  // namespace
 
 void read_output_fields(Fields& fields, OutputFields& into) { Reader(fields, into).read(); }
+
+void read_text_format(Fields& format, OutputFields& into) {
+  Reader(format, into).format_object(format, false);
+}
 
 }  // namespace rose

@@ -15,4 +15,7 @@ struct OutputFields {
 
 void read_output_fields(Fields& fields, OutputFields& into);
 
+// The same as one flat object, {"type", "name", "schema", …}: what is at text.format of Responses.
+void read_text_format(Fields& format, OutputFields& into);
+
 }  // namespace rose

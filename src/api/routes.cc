@@ -11,6 +11,18 @@ namespace {
 // clang-format off
 constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", post_chat_completions},
+    {"POST", "/v1/chat/completions/render", post_render},
+    {"POST", "/v1/completions",      post_completions},
+    {"POST", "/v1/responses",        post_responses},
+    {"POST", "/v1/responses/input_tokens", post_input_tokens},
+    {"POST", "/v1/responses/*/cancel", cancel_response},
+    {"GET",  "/v1/responses/*/input_items", get_input_items},
+    {"GET",  "/v1/responses/*",      get_response},
+    {"DELETE", "/v1/responses/*",    delete_response},
+    {"POST", "/v1/messages",         post_messages},
+    {"POST", "/v1/messages/count_tokens", post_count_tokens},
+    {"POST", "/tokenize",            post_tokenize},
+    {"POST", "/detokenize",          post_detokenize},
     {"GET",  "/v1/models",           get_models},
     {"GET",  "/v1/models/*",         get_model},
     {"GET",  "/load",                get_load, kAllScopes},
@@ -22,15 +34,17 @@ constexpr Route kRoutes[] = {
     {"POST", "/ping",                nullptr, kAllScopes, get_live},
     {"GET",  "/version",             nullptr, kAllScopes, get_version},
     {"GET",  "/metrics",             nullptr, kMetrics | kAdmin, get_metrics},
+    {"GET",  "/openapi.json",        nullptr, kAllScopes, get_openapi},
     {"GET",  "/admin/keys",          nullptr, kAdmin, get_keys},
     {"POST", "/admin/reload",        nullptr, kAdmin, post_reload},
 };
 // clang-format on
 
 bool matches(std::string_view pattern, std::string_view path) {
-  if (!pattern.ends_with('*')) return pattern == path;
-  pattern.remove_suffix(1);
-  return path.size() > pattern.size() && path.starts_with(pattern);
+  const size_t any = pattern.find('*');
+  if (any == pattern.npos) return pattern == path;
+  return path.size() >= pattern.size() && path.starts_with(pattern.substr(0, any)) &&
+         path.ends_with(pattern.substr(any + 1));
 }
 
 // What only an administrator may do is nowhere but at the admin listener, and what users do is not there.
@@ -52,6 +66,8 @@ std::string allowed_methods(Side side, std::string_view path) {
 }
 
 }  // namespace
+
+std::span<const Route> routes() { return kRoutes; }
 
 const Route* find_route(std::string_view method, std::string_view path) {
   if (method == "HEAD") method = "GET";
@@ -96,13 +112,15 @@ void route(ServerState& state, Side side, Exchange exchange) {
     ApiContext* context = state.api;
     if (!context)
       return exchange.respond(error_response(
-          {.status = 503, .message = state.startup.sentence(), .code = "model_loading"}));
+          {.status = 503, .message = state.startup.sentence(), .code = "model_loading"},
+          request.path));
     if (request.method == "POST")
       if (const auto too_much = access.tenant->request(std::chrono::steady_clock::now())) {
         HttpResponse response = error_response({.status = 429,
                                                 .message = too_much->message,
                                                 .code = "rate_limit_exceeded",
-                                                .retry_after_s = too_much->retry_after_s});
+                                                .retry_after_s = too_much->retry_after_s},
+                                               request.path);
         for (auto& header : access.tenant->headers(std::chrono::steady_clock::now()))
           response.headers.push_back(std::move(header));
         return exchange.respond(std::move(response));
@@ -111,9 +129,11 @@ void route(ServerState& state, Side side, Exchange exchange) {
   }
   if (allowed.empty())
     return exchange.respond(error_response(
-        {.status = 404, .message = "there is nothing at " + request.method + " " + request.path}));
+        {.status = 404, .message = "there is nothing at " + request.method + " " + request.path},
+        request.path));
   HttpResponse response = error_response(
-      {.status = 405, .message = request.path + " takes " + allowed + ", not " + request.method});
+      {.status = 405, .message = request.path + " takes " + allowed + ", not " + request.method},
+      request.path);
   response.headers.emplace_back("Allow", allowed);
   exchange.respond(std::move(response));
 }

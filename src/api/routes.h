@@ -1,5 +1,6 @@
 // Which handler answers which method and path.
 #pragma once
+#include <span>
 #include <string_view>
 
 #include "api/http.h"
@@ -15,11 +16,13 @@ enum class Side { front, admin };
 
 struct Route {
   const char* method;
-  const char* path;  // a '*' at its end stands for the rest, which is not empty
+  const char* path;  // one '*' in it stands for anything that is not empty
   void (*handle)(ApiContext& context, Exchange exchange);  // null: the next
   unsigned scopes = kInfer;  // a key needs one of them; kNone: nobody needs a key
   void (*probe)(ServerState& state, Exchange exchange) = nullptr;  // needs no model
 };
+
+std::span<const Route> routes();
 
 // The route of a request (GET's for HEAD); null if there is none.
 const Route* find_route(std::string_view method, std::string_view path);
@@ -29,12 +32,25 @@ void route(ServerState& state, Side side, Exchange exchange);
 
 // The handlers, on the connection's thread.
 void post_chat_completions(ApiContext& context, Exchange exchange);  // chat.cc
+void post_render(ApiContext& context, Exchange exchange);            // chat.cc
+void post_completions(ApiContext& context, Exchange exchange);       // completions.cc
+void post_responses(ApiContext& context, Exchange exchange);         // responses.cc
+void post_input_tokens(ApiContext& context, Exchange exchange);      // responses.cc
+void get_response(ApiContext& context, Exchange exchange);           // responses.cc
+void delete_response(ApiContext& context, Exchange exchange);        // responses.cc
+void cancel_response(ApiContext& context, Exchange exchange);        // responses.cc
+void get_input_items(ApiContext& context, Exchange exchange);        // responses.cc
+void post_messages(ApiContext& context, Exchange exchange);          // messages.cc
+void post_count_tokens(ApiContext& context, Exchange exchange);      // messages.cc
+void post_tokenize(ApiContext& context, Exchange exchange);          // tokenize.cc
+void post_detokenize(ApiContext& context, Exchange exchange);        // tokenize.cc
 void get_models(ApiContext& context, Exchange exchange);             // models.cc
 void get_model(ApiContext& context, Exchange exchange);              // models.cc
 void get_load(ApiContext& context, Exchange exchange);               // health.cc
 void get_health(ServerState& state, Exchange exchange);              // health.cc
 void get_startup(ServerState& state, Exchange exchange);             // health.cc
 void get_live(ServerState& state, Exchange exchange);                // health.cc
+void get_openapi(ServerState& state, Exchange exchange);             // openapi.cc
 void get_version(ServerState& state, Exchange exchange);             // health.cc
 void get_metrics(ServerState& state, Exchange exchange);             // health.cc
 void get_keys(ServerState& state, Exchange exchange);                // admin.cc

@@ -43,27 +43,6 @@ void read_bias(Fields& fields, int vocab, std::vector<TokenBias>& into) {
   }
 }
 
-void read_stops(Fields& fields, std::vector<std::string>& into) {
-  const Json* stop = fields.find("stop");
-  if (!stop) return;
-  const auto add = [&](const Json& value) {
-    if (!value.is_string())
-      return fields.wrong("stop",
-                          "has " + kind_of(value) + ", wanted a string or an array of strings");
-    const std::string& text = value.get_ref<const std::string&>();
-    if (text.empty()) return fields.wrong("stop", "has an empty string");
-    if (text.size() > kMaxStopBytes)
-      return fields.wrong("stop", strf("has a string of %zu bytes, at most %zu are possible",
-                                       text.size(), kMaxStopBytes));
-    into.push_back(text);
-  };
-  if (!stop->is_array()) return add(*stop);
-  if (stop->size() > kMaxStops)
-    return fields.wrong("stop",
-                        strf("has %zu strings, at most %zu are possible", stop->size(), kMaxStops));
-  for (const Json& value : *stop) add(value);
-}
-
 void read_stop_tokens(Fields& fields, int vocab, std::vector<int>& into) {
   const Json* tokens = fields.array("stop_token_ids");
   if (!tokens) return;
@@ -76,6 +55,27 @@ void read_stop_tokens(Fields& fields, int vocab, std::vector<int>& into) {
 }
 
 }  // namespace
+
+void read_stops(Fields& fields, const char* name, std::vector<std::string>& into) {
+  const Json* stop = fields.find(name);
+  if (!stop) return;
+  const auto add = [&](const Json& value) {
+    if (!value.is_string())
+      return fields.wrong(name,
+                          "has " + kind_of(value) + ", wanted a string or an array of strings");
+    const std::string& text = value.get_ref<const std::string&>();
+    if (text.empty()) return fields.wrong(name, "has an empty string");
+    if (text.size() > kMaxStopBytes)
+      return fields.wrong(name, strf("has a string of %zu bytes, at most %zu are possible",
+                                     text.size(), kMaxStopBytes));
+    into.push_back(text);
+  };
+  if (!stop->is_array()) return add(*stop);
+  if (stop->size() > kMaxStops)
+    return fields.wrong(name,
+                        strf("has %zu strings, at most %zu are possible", stop->size(), kMaxStops));
+  for (const Json& value : *stop) add(value);
+}
 
 void read_generate_fields(Fields& fields, int vocab, GenerateFields& into) {
   Request& request = into.request;
@@ -102,7 +102,8 @@ void read_generate_fields(Fields& fields, int vocab, GenerateFields& into) {
   fields.read("cache_salt", request.cache_salt);
 
   // The names of one limit; where several are given all hold, so the smallest does.
-  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+  for (const char* name :
+       {"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"}) {
     int limit = 0;
     fields.read(name, limit, std::string_view(name) == "n_predict" ? -1 : 1, kInt);
     if (limit > 0)
@@ -112,7 +113,7 @@ void read_generate_fields(Fields& fields, int vocab, GenerateFields& into) {
     fields.wrong("min_tokens",
                  strf("%d is more than max_tokens, %d", request.min_tokens, request.max_tokens));
 
-  read_stops(fields, into.stop);
+  read_stops(fields, "stop", into.stop);
   read_stop_tokens(fields, vocab, request.stop_tokens);
   fields.read("include_stop_str_in_output", into.include_stop);
   fields.read("ignore_eos", into.ignore_eos);

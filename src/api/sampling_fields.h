@@ -18,4 +18,7 @@ struct GenerateFields {
 // `vocab`: tokens that exist.
 void read_generate_fields(Fields& fields, int vocab, GenerateFields& into);
 
+// A string, or an array of these, under this name.
+void read_stops(Fields& fields, const char* name, std::vector<std::string>& into);
+
 }  // namespace rose

@@ -107,6 +107,14 @@ Result<std::shared_ptr<const TlsContext>> load_tls(const TlsOptions& options) {
   return TlsContext::load(options);
 }
 
+Result<std::unique_ptr<ResponseStore>> open_responses(const ServeOptions& options) {
+  if (options.response_store == "off") return nullptr;
+  const bool memory = options.response_store == "memory";
+  return ResponseStore::open({.path = memory ? ":memory:" : options.response_store,
+                              .max_bytes = options.response_store_bytes,
+                              .max_age_s = options.response_store_age_s});
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(const ServeOptions& options,
@@ -128,7 +136,8 @@ Result<std::unique_ptr<Server>> Server::listen(const ServeOptions& options,
                                                    .version = version,
                                                    .keys = TRY(Keys::open(options.keys)),
                                                    .log = TRY(open_log(options)),
-                                                   .spans = TRY(start_spans(options, version))})));
+                                                   .spans = TRY(start_spans(options, version)),
+                                                   .responses = TRY(open_responses(options))})));
   ServerState& state = *server->state_;
   warn_if_open(options, state.keys->required());
   state.reload = [self = server.get()] { return self->reload(); };
@@ -211,7 +220,10 @@ void Server::drain(int timeout_s) {
   state_->draining = true;
   http_->drain(std::chrono::seconds(timeout_s));
   http_->close_all();  // whoever is left: its requests are cancelled
-  if (context_) context_->activity.wait_until_idle();
+  if (context_) {
+    context_->background.stop_all({.status = 503, .message = "the server is shutting down"});
+    context_->activity.wait_until_idle();
+  }
   http_->stop();
   if (admin_) admin_->stop();
 }

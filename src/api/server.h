@@ -23,6 +23,10 @@ struct ServeOptions {
   int keep_alive_interval_s = 15;
   int shutdown_timeout_s = 30;
   std::string date;
+  bool strict_params = false;
+  std::string response_store = "memory";
+  int64_t response_store_bytes = 256 << 20;
+  int64_t response_store_age_s = 30 * 24 * 3600;
 
   KeyOptions keys;
   TlsOptions tls;
@@ -55,6 +59,13 @@ struct ServeOptions {
     visit("--sse-keep-alive-interval,--sse-ping-interval", keep_alive_interval_s,
           "seconds after which a silent stream sends a comment");
     visit("--shutdown-timeout", shutdown_timeout_s, "seconds that running requests get to end");
+    visit("--strict-params", strict_params,
+          "refuse requests with fields that nobody knows, instead of ignoring these");
+    visit("--response-store", response_store,
+          "where responses are kept: memory, a file's path, or off");
+    visit("--response-store-bytes", response_store_bytes,
+          "what they may take together; the oldest go first");
+    visit("--response-store-age", response_store_age_s, "seconds that they are kept");
     visit("--date", date, "the date prompts mention, YYYY-MM-DD; 'none' for none, empty for today");
 
     visit("--api-key", keys.api_key, "a key that may call; may be repeated; none: anyone may");

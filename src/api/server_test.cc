@@ -114,7 +114,7 @@ TEST_F(ServerTest, every_wrong_request_is_named) {
       {chat("\"logprobs\":true,\"top_logprobs\":21"), 400, "top_logprobs", "21 is not in 0..20"},
       {chat("\"stream\":1"), 400, "stream", "wanted true or false"},
       {chat("\"stream_options\":[]"), 400, "stream_options", "an array, wanted an object"},
-      {chat("\"reasoning_effort\":\"none\""), 400, "reasoning_effort",
+      {chat("\"reasoning_effort\":\"vast\""), 400, "reasoning_effort",
        "wanted low, medium or high"},
       {chat("\"response_format\":{\"type\":\"yaml\"}"), 400, "response_format.type",
        "'yaml' is not supported, wanted text, json_object or json_schema"},
@@ -127,7 +127,7 @@ TEST_F(ServerTest, every_wrong_request_is_named) {
        "tools[0].function.name", "wanted 1 to 64 of"},
       {chat("\"functions\":[{}]"), 400, "functions", "is not supported; use tools"},
       {chat("\"audio\":{}"), 400, "audio", "is not supported"},
-      {chat("\"guided_json\":{\"oneOf\":[]}"), 400, "guided_json", "'oneOf' is not supported"},
+      {chat("\"guided_json\":{\"not\":{}}"), 400, "guided_json", "'not' is not supported"},
   };
   RawClient client(port());
   for (const Refusal& refusal : cases) {

@@ -1,0 +1,185 @@
+#include "api/completions_answer.h"
+
+#include "api/answer_json.h"
+#include "api/intake.h"
+#include "api/json_text.h"
+#include "base/check.h"
+
+namespace rose {
+
+namespace {
+
+std::string head_json(const CompletionsAnswerOptions& options) {
+  std::string head = "{";
+  append_field(head, "id", options.id);
+  head += strf(",\"object\":\"text_completion\",\"created\":%ld", long(options.created));
+  append_field(head, "model", options.model);
+  append_field(head, "system_fingerprint", options.fingerprint);
+  return head + ",\"choices\":[";
+}
+
+// {"tokens","token_logprobs","top_logprobs","text_offset"}, the offsets from `offset` on.
+void append_columns(std::string& out, const Tokenizer& tokenizer,
+                    const std::vector<GeneratedToken>& tokens, int64_t& offset) {
+  std::string names, values, tops, offsets;
+  for (const GeneratedToken& token : tokens) {
+    const char* comma = names.empty() ? "" : ",";
+    const std::string_view bytes = tokenizer.bytes(token.token);
+    append_json_string(names += comma, bytes);
+    values += comma + logprob_text(token.logprob);
+    offsets += comma + std::to_string(offset);
+    offset += int64_t(bytes.size());
+    tops += comma;
+    tops += '{';
+    for (size_t i = 0; i < token.top.size(); ++i) {
+      append_json_string(tops += i ? "," : "", tokenizer.bytes(token.top[i].token));
+      tops += ':' + logprob_text(token.top[i].logprob);
+    }
+    tops += '}';
+  }
+  out += "{\"tokens\":[" + names + "],\"token_logprobs\":[" + values + "],\"top_logprobs\":[" +
+         tops + "],\"text_offset\":[" + offsets + "]}";
+}
+
+class Writer {
+ public:
+  Writer(const Tokenizer& tokenizer, CompletionsAnswerOptions options)
+      : options_(std::move(options)), tokenizer_(tokenizer), offsets_(size_t(options_.choices)) {}
+
+  // {"index","text","logprobs","finish_reason","stop_reason"}; `ended`: null while it goes on.
+  void append_choice(std::string& out, int index, std::string_view text,
+                     const std::vector<GeneratedToken>& tokens, const Choice* ended) {
+    out += strf("{\"index\":%d", index);
+    append_field(out, "text", text);
+    out += ",\"logprobs\":";
+    if (options_.logprobs)
+      append_columns(out, tokenizer_, tokens, offsets_[size_t(index)]);
+    else
+      out += "null";
+    out += ",\"finish_reason\":";
+    if (ended)
+      out += ending_json(*ended);
+    else
+      out += "null,\"stop_reason\":null";
+    out += '}';
+  }
+  std::string echoed(int index) const {
+    return options_.echo ? options_.prompts[size_t(index)] : "";
+  }
+
+  const CompletionsAnswerOptions options_;
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::vector<int64_t> offsets_;
+};
+
+class CompletionsBody final : public Answer {
+ public:
+  CompletionsBody(Exchange exchange, Writer writer)
+      : exchange_(std::move(exchange)),
+        writer_(std::move(writer)),
+        collected_(size_t(writer_.options_.choices)) {}
+
+  void accepted(Generation&) override {}
+  void deltas(const Generation&, int choice, std::vector<Delta> deltas) override {
+    Collected& into = collected_[size_t(choice)];
+    for (Delta& delta : deltas) {
+      into.text += delta.text;
+      std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(into.tokens));
+    }
+  }
+  void choice_ended(const Generation&, int) override {}
+  void ended(const Generation& generation) override {
+    std::string body = head_json(writer_.options_);
+    for (int i = 0; i < writer_.options_.choices; ++i) {
+      if (i) body += ',';
+      const Collected& choice = collected_[size_t(i)];
+      writer_.append_choice(body, i, writer_.echoed(i) + choice.text, choice.tokens,
+                            &generation.choice(i));
+    }
+    body += "],\"usage\":" + usage_json(generation.usage()) + "}";
+    exchange_.respond({.body = std::move(body), .headers = writer_.options_.headers});
+  }
+  void failed(const ApiError& error) override { exchange_.respond(error_response(error)); }
+
+ private:
+  struct Collected {
+    std::string text;
+    std::vector<GeneratedToken> tokens;
+  };
+
+  Exchange exchange_;
+  Writer writer_;
+  std::vector<Collected> collected_;
+};
+
+// For each choice: its prompt where it is echoed, pieces of text, the finish reason.
+class CompletionsStream final : public Answer {
+ public:
+  CompletionsStream(Exchange exchange, Writer writer)
+      : exchange_(std::move(exchange)),
+        writer_(std::move(writer)),
+        head_("data: " + head_json(writer_.options_)) {}
+
+  void accepted(Generation& generation) override {
+    accepted_ = true;
+    exchange_.begin(event_stream_head(writer_.options_.headers));
+    for (int i = 0; writer_.options_.echo && i < writer_.options_.choices; ++i)
+      chunk(generation, i, writer_.echoed(i), {}, nullptr);
+  }
+  void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) override {
+    for (const Delta& delta : deltas) chunk(generation, choice, delta.text, delta.tokens, nullptr);
+  }
+  void choice_ended(const Generation& generation, int choice) override {
+    chunk(generation, choice, "", {}, &generation.choice(choice));
+  }
+  void ended(const Generation& generation) override {
+    if (writer_.options_.include_usage)
+      exchange_.write(head_ + "],\"usage\":" + usage_json(generation.usage()) + "}\n\n");
+    finish();
+  }
+  void failed(const ApiError& error) override {
+    if (!accepted_) return exchange_.respond(error_response(error));
+    exchange_.write("data: " + error_body(error) + "\n\n");
+    finish();
+  }
+
+ private:
+  void chunk(const Generation& generation, int choice, std::string_view text,
+             const std::vector<GeneratedToken>& tokens, const Choice* ended) {
+    std::string chunk = head_;
+    writer_.append_choice(chunk, choice, text, tokens, ended);
+    chunk += ']';
+    if (writer_.options_.continuous_usage)
+      chunk += ",\"usage\":" + usage_json(generation.usage());
+    else if (writer_.options_.include_usage)
+      chunk += ",\"usage\":null";
+    exchange_.write(chunk + "}\n\n");
+  }
+  void finish() {
+    exchange_.write("data: [DONE]\n\n");
+    exchange_.end();
+  }
+
+  Exchange exchange_;
+  Writer writer_;
+  const std::string head_;
+  bool accepted_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Answer> make_completions_body(Exchange exchange, const Tokenizer& tokenizer,
+                                              CompletionsAnswerOptions options) {
+  return std::make_unique<CompletionsBody>(std::move(exchange),
+                                           Writer(tokenizer, std::move(options)));
+}
+
+std::unique_ptr<Answer> make_completions_stream(Exchange exchange, const Tokenizer& tokenizer,
+                                                CompletionsAnswerOptions options) {
+  return std::make_unique<CompletionsStream>(std::move(exchange),
+                                             Writer(tokenizer, std::move(options)));
+}
+
+}  // namespace rose
