@@ -1,37 +1,17 @@
 // rose serve, the demo model and the official client: what a user of the API does.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
+import { serve } from './serve.js';
 
 let server, client, base;
 
-// Starts the server on a free port; its output says which.
 before(async () => {
-  server = spawn(process.env.ROSE, ['serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'pipe'] });
-  let output = '';
-  base = await new Promise((resolve, reject) => {
-    const read = (bytes) => {
-      output += bytes;
-      const url = output.match(/http:\/\/127\.0\.0\.1:(\d+)/);
-      if (url && output.includes('Application startup complete.')) resolve(url[0]);
-    };
-    server.stdout.on('data', read);
-    server.stderr.on('data', read);
-    server.on('exit', (code) => reject(new Error(`rose serve ended with ${code}:\n${output}`)));
-  });
+  server = await serve();
+  base = server.base;
   client = new OpenAI({ baseURL: `${base}/v1`, apiKey: 'EMPTY', maxRetries: 0 });
 });
-
-// It drains and ends well when asked to.
-after(async () => {
-  if (!base) return;
-  server.removeAllListeners('exit');
-  const exited = once(server, 'exit');
-  server.kill('SIGTERM');
-  assert.equal((await exited)[0], 0);
-});
+after(() => server?.stop());
 
 const model = async () => (await client.models.list()).data[0].id;
 const ask = (content, more = {}) => ({

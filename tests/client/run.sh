@@ -1,7 +1,7 @@
 #!/bin/sh
-# Talks to `rose serve` with the demo model through the official OpenAI client.
+# Talks to `rose serve` with the demo model through the official clients of OpenAI and Anthropic.
 #   tests/client/run.sh [BUILD FOLDER]
-# The client is installed into BUILD/client; it needs node 18 or newer and npm.
+# The clients are installed into BUILD/client; they need node 18 or newer and npm.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-$here/../../build}" && pwd)
@@ -18,11 +18,11 @@ if [ ! -x "$build/rose" ]; then
 fi
 
 mkdir -p "$build/client"
-for file in package.json package-lock.json chat.test.js; do
-  cmp -s "$here/$file" "$build/client/$file" || cp "$here/$file" "$build/client/$file"
+for file in "$here"/*.json "$here"/*.js; do
+  cmp -s "$file" "$build/client/$(basename "$file")" || cp "$file" "$build/client/"
 done
 cd "$build/client"
 if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 fi
-ROSE="$build/rose" exec node --test chat.test.js
+ROSE="$build/rose" exec node --test *.test.js
