@@ -341,6 +341,26 @@ TEST_F(ResponsesTest, what_is_stored_can_be_fetched_listed_and_deleted) {
   EXPECT_EQ((*parse_json(lost.body))["error"]["param"], "previous_response_id");
 }
 
+TEST_F(ResponsesTest, what_is_stored_is_seen_by_its_own_key_only) {
+  ServeOptions options;
+  options.keys.api_key = {"sk-ann", "sk-bob"};
+  start(options);
+  const auto with = [](const char* key) { return strf("Authorization: Bearer %s\r\n", key); };
+  RawClient client(port());
+  const std::string id =
+      (*parse_json(client.post("/v1/responses", ask(), with("sk-ann")).body))["id"];
+  EXPECT_EQ(client.get("/v1/responses/" + id, with("sk-ann")).status, 200);
+  EXPECT_EQ(client.get("/v1/responses/" + id, with("sk-bob")).status, 404);
+  EXPECT_EQ(client.get("/v1/responses/" + id).status, 401);
+  const std::string more = R"({"input":"And?","previous_response_id":")" + id + "\"}";
+  EXPECT_EQ(client.post("/v1/responses", more, with("sk-bob")).status, 404);
+  EXPECT_EQ(client.post("/v1/responses", more, with("sk-ann")).status, 200);
+  // Anthropic's API refuses in its own words.
+  const Json refused = *parse_json(client.post("/v1/messages", "{}").body);
+  EXPECT_EQ(refused["type"], "error");
+  EXPECT_EQ(refused["error"]["type"], "authentication_error");
+}
+
 TEST_F(ResponsesTest, without_a_store_nothing_is_kept) {
   ServeOptions options;
   options.response_store = "off";
