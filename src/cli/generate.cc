@@ -42,13 +42,13 @@ struct GenerateOptions {
           "JSON lines of {\"prompt\"} or {\"tokens\"}, answered by JSON lines; - reads standard "
           "input");
     visit("--special", special, "names of special tokens in the text stand for those tokens");
-    visit("--max-tokens,-n", max_tokens, "to generate at most");
+    visit("--max-tokens", max_tokens, "to generate at most");
     visit("--temperature", temperature, "0: always the likeliest token");
     visit("--top-k", top_k, "sample from the k likeliest; 0: all");
     visit("--top-p", top_p, "sample from the likeliest that hold this share");
     visit("--min-p", min_p, "leave out what is less likely than this share of the likeliest");
     visit("--seed", seed, "equal seeds give equal answers");
-    visit("--n", choices, "answers to each prompt");
+    visit("--n,-n", choices, "answers to each prompt");
     visit("--logprobs", logprobs, "log-probabilities of each token and this many others; -1: none");
     visit("--ignore-eos", ignore_eos, "do not stop before --max-tokens");
     visit("--json", json, "answer as JSON");
@@ -135,7 +135,7 @@ Status generate_command(Arguments arguments) {
   const CommandHelp help = {
       "generate", "Complete a text, token ids, or each line of a JSON-lines file.",
       "  rose generate -p '<|start|>user<|message|>Add 12 and 30.<|end|><|start|>assistant'\n"
-      "  rose generate openai/gpt-oss-20b --prompt 'Once upon a time' --no-special -n 64\n"
+      "  rose generate openai/gpt-oss-20b --prompt 'Once upon a time' --no-special --max-tokens 64\n"
       "  rose generate --input prompts.jsonl --temperature 0 > answers.jsonl\n"};
   if (TRY(parse_options(help, options, arguments)) == Parsed::help) return Done{};
   if (options.choices < 1) return fail(ErrorKind::usage, "--n: wanted 1 or more");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "base/check.h"
 
@@ -170,7 +171,23 @@ namespace {
 
 using Bound = std::vector<std::pair<CLI::Option*, const OptionList::Option*>>;
 
+// "-n" and "--n" are one name to CLI11 from 2.2 on, and to people: two options may not share it.
+void check_no_name_twice(const OptionList& list) {
+  std::map<std::string, const OptionList::Option*> owners;
+  for (const OptionList::Option& option : list.options())
+    for (size_t at = 0; at < option.names.size();) {
+      const size_t end = std::min(option.names.find(',', at), option.names.size());
+      const std::string name = option.names.substr(at, end - at);
+      const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+      const auto [owner, is_first] = owners.emplace(bare, &option);
+      ROSE_CHECK(is_first || owner->second == &option, "options: '%s' and '%s' share the name %s",
+                 owner->second->names.c_str(), option.names.c_str(), bare.c_str());
+      at = end + 1;
+    }
+}
+
 Bound bind(CLI::App& app, const OptionList& list) {
+  check_no_name_twice(list);
   Bound bound;
   for (const OptionList::Option& option : list.options()) {
     const std::string help = option.help + (option.value.empty() ? "" : " [" + option.value + "]");

@@ -100,6 +100,22 @@ TEST(Options, the_environment_speaks_where_the_command_line_does_not) {
   ::unsetenv("ROSE_MAX_BATCH");
 }
 
+struct Twice {
+  int tokens = 0, choices = 0;
+
+  template <class Visit>
+  void each(Visit&& visit) {
+    visit("--max-tokens,-n", tokens, "");
+    visit("--n", choices, "");
+  }
+};
+
+TEST(OptionsDeathTest, two_options_may_not_share_a_bare_name) {
+  Twice twice;
+  EXPECT_DEATH((void)parse_options({"sample", "A sample.", ""}, twice, {}),
+               "'--max-tokens,-n' and '--n' share the name n");
+}
+
 TEST(Options, nearest_prefers_close_words_and_refuses_far_ones) {
   const std::vector<std::string> commands = {"serve", "chat", "generate"};
   EXPECT_EQ(nearest("sevre", commands), "serve");
