@@ -13,6 +13,10 @@ namespace {
 constexpr size_t kMaxAhead = 64 << 10;  // of a pipelining client, while it waits for an answer
 constexpr std::chrono::seconds kLinger{2};
 constexpr std::chrono::milliseconds kSlice{1};  // of posted work, before the sockets are looked at
+constexpr size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
+
+// Answers that have no body, nor a header that speaks of one.
+bool bodiless(int status) { return status == 204 || status == 304; }
 
 // A header's value must not break the header apart.
 std::string one_line(std::string_view text) {
@@ -114,6 +118,10 @@ void Connection::advance() {
 // True: go on, a request was served. False: more input is needed, or the connection is past reading.
 bool Connection::parse_some() {
   const HttpOptions& options = loop_.shared.options;
+  // Beast's parser stops the program when it meets the end of a chunked body in pieces of fewer bytes than
+  // its last chunk has; that many are to come wherever in the body we are.
+  if (parser_ && parser_->is_header_done() && parser_->chunked() && in_.size() < kLastChunkBytes)
+    return false;
   if (!parser_) {
     parser_.emplace();
     parser_->header_limit(uint32_t(options.max_header_bytes));
@@ -159,10 +167,10 @@ void Connection::header_done() {
   if (message.version() == 11 && message.count(http::field::host) == 0)
     return refuse(400, "an HTTP/1.1 request needs a Host header");
   const auto expect = message[http::field::expect];
-  if (expect.empty() || parser_->is_done()) return;
+  if (expect.empty()) return;
   if (!boost::beast::iequals(expect, "100-continue"))
     return refuse(417, "Expect: only 100-continue is known");
-  if (message.version() == 11) out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  if (message.version() == 11 && !parser_->is_done()) out_ += "HTTP/1.1 100 Continue\r\n\r\n";
   flush();
 }
 
@@ -248,7 +256,7 @@ void Connection::append_head(const HttpResponse& response, std::optional<size_t>
   if (!response.content_type.empty()) add("Content-Type", response.content_type);
   if (length)
     add("Content-Length", std::to_string(*length));
-  else if (chunked_)
+  else if (chunked_ && !bodiless(response.status))
     add("Transfer-Encoding", "chunked");
   add("Connection", keep_alive_ ? "keep-alive" : "close");
   add("X-Request-Id", request_.id);
@@ -260,9 +268,9 @@ void Connection::append_head(const HttpResponse& response, std::optional<size_t>
 
 void Connection::respond(uint64_t serial, HttpResponse response) {
   if (!open(serial) || state_ == State::streaming) return;
-  const bool bodiless = response.status == 204 || response.status == 304;
-  append_head(response, bodiless ? std::nullopt : std::optional(response.body.size()));
-  if (!head_only_ && !bodiless) {
+  const bool has_body = !bodiless(response.status);
+  append_head(response, has_body ? std::optional(response.body.size()) : std::nullopt);
+  if (!head_only_ && has_body) {
     out_ += response.body;
     response_bytes_ += int64_t(response.body.size());
   }

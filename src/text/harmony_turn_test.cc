@@ -2,6 +2,8 @@
 // and its bodies are what was asked.
 #include "text/harmony_turn.h"
 
+#include <gtest/gtest.h>
+
 #include "text/grammar/grammar_testing.h"
 #include "text/grammar/schema_validator.h"
 #include "text/harmony_parser.h"

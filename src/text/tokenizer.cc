@@ -86,8 +86,8 @@ Result<Tokenizer> Tokenizer::load(const std::string& path) {
   Splitter splitter = TRY(within(Splitter::compile(file.pattern), doing));
   Bpe bpe = TRY(within(Bpe::make(file.vocabulary, std::move(file.merges), file.whole), doing));
 
-  auto tables =
-      std::make_unique<Tables>(std::move(file.vocabulary), std::move(bpe), std::move(splitter));
+  std::unique_ptr<Tables> tables(
+      new Tables{std::move(file.vocabulary), std::move(bpe), std::move(splitter)});
   tables->special.resize(size_t(tables->vocabulary.size()));
   for (const AddedToken& token : file.added) {
     if (!tables->names.add(token.name, token.id))

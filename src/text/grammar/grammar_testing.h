@@ -1,8 +1,6 @@
 // What the tests of grammars share: vocabularies, texts tried byte by byte, and random walks that
 // write whatever the masks allow.
 #pragma once
-#include <gtest/gtest.h>
-
 #include <map>
 #include <memory>
 #include <string>
@@ -81,7 +79,7 @@ inline bool allows(const Mask& mask, int token) {
 struct Walk {
   std::vector<int> tokens;
   std::string text;
-  bool ended = false;  // false: `patience` ran out, or no token was possible
+  bool ended = false;  // false: `patience` ran out
 };
 
 // Writes at random; from half of `patience` on, of a few tokens the one that looks most like an end.
@@ -103,10 +101,7 @@ inline Walk walk(Matcher matcher, uint64_t seed, int patience = 400) {
     std::vector<int> allowed;
     for (int token = 0; token < constraint.trie().vocab(); ++token)
       if (allows(mask, token)) allowed.push_back(token);
-    if (allowed.empty()) {
-      ADD_FAILURE() << "no token is possible after " << walk.text;
-      break;
-    }
+    ROSE_CHECK(!allowed.empty(), "no token is possible after %s", walk.text.c_str());
     int token = allowed[random_bits(seed, drawn++) % allowed.size()];
     for (int tries = 0; hurry && tries < 400; ++tries) {
       const int other = allowed[random_bits(seed, drawn++) % allowed.size()];
@@ -116,7 +111,7 @@ inline Walk walk(Matcher matcher, uint64_t seed, int patience = 400) {
         break;
       }
     }
-    EXPECT_TRUE(matcher.accept(token)) << "a token that the mask allows is refused";
+    ROSE_CHECK(matcher.accept(token), "token %d, which the mask allows, is refused", token);
     walk.tokens.push_back(token);
     walk.text += constraint.trie().bytes(token);
   }

@@ -30,6 +30,13 @@ struct Part {
   std::string path;
 };
 
+// Names in a schema may hold anything; an error is one line.
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (uint8_t(c) < ' ') c = ' ';
+  return text;
+}
+
 class Compiler {
  public:
   Compiler(Grammar& grammar, const Json& root)
@@ -43,7 +50,7 @@ class Compiler {
       auto expr = schema(at);
       if (!expr) {
         const std::string where = at.path.empty() ? "the schema" : at.path.substr(0, 200);
-        return fail(ErrorKind::invalid, where + ": " + expr.error().message);
+        return fail(ErrorKind::invalid, one_line(where + ": " + expr.error().message));
       }
       grammar_.define(rule, *expr);
       if (grammar_.too_large() || rules_.size() > kMaxParts)

@@ -1,5 +1,7 @@
 #include "text/grammar/json_schema.h"
 
+#include <gtest/gtest.h>
+
 #include <functional>
 
 #include "text/grammar/grammar_testing.h"
@@ -181,6 +183,8 @@ TEST(JsonSchema, refuses_by_name) {
       {R"({"type":"number","minimum":1,"exclusiveMinimum":1})", "beside 'minimum'"},
       {R"({"required":["x"],"properties":{},"additionalProperties":false})",
        "names 'x', which is no"},
+      {R"({"required":["\n"],"properties":{},"additionalProperties":false})",
+       "names ' ', which is no"},
       {R"({"required":[1]})", "'required' must be a list of names"},
       {R"({"$ref":"http://x"})", "leads out of the schema"},
       {R"({"$ref":"#/$defs/none"})", "leads to nothing"},

@@ -1,5 +1,7 @@
 #include "text/grammar/regex.h"
 
+#include <gtest/gtest.h>
+
 #include "text/grammar/ebnf.h"
 #include "text/grammar/grammar_testing.h"
 #include "text/grammar/json_rules.h"

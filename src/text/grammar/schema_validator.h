@@ -26,7 +26,22 @@ class Validator {
     if (type == "array") return value.is_array();
     if (type == "object") return value.is_object();
     if (type == "number") return value.is_number();
-    return value.is_number() && value.get<double>() == double(int64_t(value.get<double>()));
+    return value.is_number() && value.get<double>() == std::trunc(value.get<double>());
+  }
+
+  // One element a character, so that a pattern's '.' is one.
+  static std::wstring wide(const std::string& text) {
+    std::wstring out;
+    for (size_t at = 0; at < text.size();) {
+      const size_t size = utf8_part(std::string_view(text).substr(at)).size;
+      constexpr uint8_t kFirst[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+      wchar_t character = wchar_t(uint8_t(text[at]) & kFirst[size]);
+      for (size_t i = 1; i < size; ++i)
+        character = wchar_t(character << 6 | (uint8_t(text[at + i]) & 0x3F));
+      out += character;
+      at += size;
+    }
+    return out;
   }
 
   static size_t characters(const std::string& text) {
@@ -56,7 +71,7 @@ class Validator {
     if (schema.contains("maxLength") && characters(text) > schema["maxLength"].get<size_t>())
       return false;
     if (schema.contains("pattern") &&
-        !std::regex_search(text, std::regex(schema["pattern"].get<std::string>())))
+        !std::regex_search(wide(text), std::wregex(wide(schema["pattern"].get<std::string>()))))
       return false;
     return !schema.contains("format") || has_format(text, schema["format"].get<std::string>());
   }
