@@ -55,5 +55,6 @@ void get_version(ServerState& state, Exchange exchange);             // health.c
 void get_metrics(ServerState& state, Exchange exchange);             // health.cc
 void get_keys(ServerState& state, Exchange exchange);                // admin.cc
 void post_reload(ServerState& state, Exchange exchange);             // admin.cc
+void get_web(ServerState& state, Exchange exchange);                 // web.cc
 
 }  // namespace rose

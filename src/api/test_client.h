@@ -89,7 +89,8 @@ class RawClient {
   // A whole answer, by its length or its chunks; `head_only`: to a HEAD request.
   Answer read(bool head_only = false) {
     Answer answer = read_head();
-    if (answer.status == 0 || head_only || answer.status == 204) return answer;
+    if (answer.status == 0 || head_only || answer.status == 204 || answer.status == 304)
+      return answer;
     if (answer.header("Transfer-Encoding") == "chunked") {
       for (std::string size; read_until("\r\n", &size);) {
         const size_t bytes = std::strtoul(size.c_str(), nullptr, 16);
