@@ -96,21 +96,16 @@ class RemoteChat final : public ChatBackend {
       : url_(std::move(url)), model_(std::move(model)), api_key_(std::move(api_key)) {}
 
   std::string name() const override { return url_.host + ":" + url_.port; }
+  std::string about() const override {
+    return strf("  %-20s http://%s:%s%s\n  %-20s %s\n", "server", url_.host.c_str(),
+                url_.port.c_str(), url_.path.c_str(), "model",
+                model_.empty() ? "the server's own" : model_.c_str());
+  }
 
   Result<ChatAnswer> answer(const ChatPrompt& prompt, const ChatSampling& sampling,
                             const std::function<void(const ChatEvent&)>& on_event,
                             const std::atomic<bool>& stop) override {
-    constexpr const char* kEfforts[] = {"low", "medium", "high"};
-    Json body = {{"messages", Json::array()},
-                 {"stream", true},
-                 {"stream_options", {{"include_usage", true}}},
-                 {"temperature", sampling.temperature},
-                 {"top_p", sampling.top_p},
-                 {"reasoning_effort", kEfforts[int(prompt.effort)]}};
-    if (!model_.empty()) body["model"] = model_;
-    if (sampling.max_tokens > 0) body["max_completion_tokens"] = sampling.max_tokens;
-    for (const ChatMessage& message : prompt.messages) body["messages"].push_back(to_json(message));
-
+    const Json body = to_body(prompt, sampling);
     ChatAnswer answer;
     const auto start = std::chrono::steady_clock::now();
     const auto elapsed = [&] {
@@ -127,7 +122,7 @@ class RemoteChat final : public ChatBackend {
     reader.finish();
     answer.seconds = elapsed();
     if (stop)
-      answer.finish_reason = "cancelled";
+      answer.finish_reason = "stopped";
     else if (status != 200 || !reader.error.empty())
       return fail(ErrorKind::io,
                   strf("the server answered %d: %s", status,
@@ -136,6 +131,32 @@ class RemoteChat final : public ChatBackend {
   }
 
  private:
+  // What is as OpenAI's API has it by default is left out: not every server knows every field.
+  Json to_body(const ChatPrompt& prompt, const ChatSampling& sampling) const {
+    constexpr const char* kEfforts[] = {"low", "medium", "high"};
+    Json body = {{"messages", Json::array()},
+                 {"stream", true},
+                 {"stream_options", {{"include_usage", true}}},
+                 {"temperature", sampling.temperature},
+                 {"top_p", sampling.top_p},
+                 {"reasoning_effort", kEfforts[int(prompt.effort)]}};
+    const auto unless = [&](double usual, const char* name, double value) {
+      if (value != usual) body[name] = value;
+    };
+    unless(0, "min_p", sampling.min_p);
+    unless(0, "presence_penalty", sampling.presence_penalty);
+    unless(0, "frequency_penalty", sampling.frequency_penalty);
+    unless(1, "repetition_penalty", sampling.repetition_penalty);
+    if (sampling.top_k != 0) body["top_k"] = sampling.top_k;
+    if (sampling.seed >= 0) body["seed"] = sampling.seed;
+    if (sampling.max_tokens > 0) body["max_completion_tokens"] = sampling.max_tokens;
+    if (!sampling.stop.empty()) body["stop"] = sampling.stop;
+    if (sampling.json) body["response_format"] = {{"type", "json_object"}};
+    if (!model_.empty()) body["model"] = model_;
+    for (const ChatMessage& message : prompt.messages) body["messages"].push_back(to_json(message));
+    return body;
+  }
+
   HttpUrl url_;
   std::string model_, api_key_;
 };
