@@ -22,6 +22,7 @@ needs=(
   "header  pcre2.h                    libpcre2-dev"
   "header  sqlite3.h                  libsqlite3-dev"
   "header  zlib.h                     zlib1g-dev"
+  "header  histedit.h                 libedit-dev"
 )
 if [ "$for_what" = test ]; then
   needs+=(
@@ -30,6 +31,10 @@ if [ "$for_what" = test ]; then
     "command npm                      npm"
     "command curl                     curl"
   )
+  # For the tests of the pages. Ubuntu has no Chromium but a snap: there they say that they did not run.
+  if apt-cache show chromium-headless-shell >/dev/null 2>&1; then
+    needs+=("browser any                   chromium-headless-shell")
+  fi
 fi
 
 probe() {  # the compiler's answer to a few lines of C++
@@ -39,6 +44,7 @@ have() {
   case $1 in
     command) command -v "$2" >/dev/null ;;
     header) probe "#include <$2>" ;;
+    browser) command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null ;;
     boost) probe '#include <boost/version.hpp>' "static_assert(BOOST_VERSION >= $2);" ;;
   esac
 }
