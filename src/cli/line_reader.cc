@@ -12,11 +12,13 @@ namespace rose {
 namespace {
 
 constexpr int kHistoryLines = 1000;
+constexpr const char* kPasteBegins = "\033[200~";
+constexpr std::string_view kPasteEnds = "\033[201~";
 
 class EditedLines final : public LineReader {
  public:
   EditedLines(std::FILE* in, std::FILE* out, std::string file, Complete complete)
-      : file_(std::move(file)), complete_(std::move(complete)) {
+      : out_(out), file_(std::move(file)), complete_(std::move(complete)) {
     // Characters of several bytes are one only where the locale says so.
     if (!std::setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
     HistEvent event;
@@ -39,6 +41,8 @@ class EditedLines final : public LineReader {
     ::el_set(edit_, EL_BIND, "^C", "rose-give-up", nullptr);
     ::el_set(edit_, EL_ADDFN, "rose-complete", "complete a command", complete_line);
     ::el_set(edit_, EL_BIND, "^I", "rose-complete", nullptr);
+    ::el_set(edit_, EL_ADDFN, "rose-paste", "take a paste as one piece", paste);
+    ::el_set(edit_, EL_BIND, kPasteBegins, "rose-paste", nullptr);
   }
   ~EditedLines() override {
     ::el_end(edit_);
@@ -49,7 +53,9 @@ class EditedLines final : public LineReader {
     prompt_ = prompt;
     given_up_ = false;
     int count = 0;
+    announce(true);
     const char* text = ::el_gets(edit_, &count);
+    announce(false);
     if (given_up_) return Got::interrupted;
     if (!text || count <= 0) return Got::end;
     line.assign(text, size_t(count));
@@ -78,6 +84,19 @@ class EditedLines final : public LineReader {
     self(edit).given_up_ = true;
     return CC_EOF;
   }
+  // The terminal marks what is pasted, so that its line ends do not send it.
+  void announce(bool marked) {
+    std::fputs(marked ? "\033[?2004h" : "\033[?2004l", out_);
+    std::fflush(out_);
+  }
+  static unsigned char paste(EditLine* edit, int) {
+    std::string text;
+    for (char c; !text.ends_with(kPasteEnds) && ::el_getc(edit, &c) == 1;)
+      text += c == '\r' ? '\n' : c;
+    if (text.ends_with(kPasteEnds)) text.resize(text.size() - kPasteEnds.size());
+    while (text.ends_with('\n')) text.pop_back();
+    return ::el_insertstr(edit, text.c_str()) == 0 ? CC_REFRESH : CC_REFRESH_BEEP;
+  }
   static unsigned char complete_line(EditLine* edit, int) {
     const LineInfo* line = ::el_line(edit);
     const std::string before(line->buffer, line->cursor);
@@ -91,6 +110,7 @@ class EditedLines final : public LineReader {
     return CC_REFRESH;
   }
 
+  std::FILE* out_;
   std::string file_, prompt_;
   Complete complete_;
   History* history_ = nullptr;

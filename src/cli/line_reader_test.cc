@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pty.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include "base/file.h"
 
@@ -39,10 +42,19 @@ class LineReaderTest : public ::testing::Test {
       return found;
     });
   }
-  // What comes of these keys. They wait in the terminal before anyone reads.
+  // What comes of these keys, typed once the prompt is there: before, the terminal itself would see to them.
   LineReader::Got keys(const std::string& typed, std::string& line) {
-    EXPECT_EQ(::write(user_, typed.data(), typed.size()), ssize_t(typed.size()));
+    std::thread typist([&] {
+      std::string shown;
+      for (pollfd waiting{user_, POLLIN, 0};
+           shown.find(">>> ") == shown.npos && ::poll(&waiting, 1, 10'000) > 0;) {
+        char bytes[4096];
+        shown.append(bytes, size_t(std::max<ssize_t>(0, ::read(user_, bytes, sizeof bytes))));
+      }
+      EXPECT_EQ(::write(user_, typed.data(), typed.size()), ssize_t(typed.size()));
+    });
     const LineReader::Got got = lines_->read(">>> ", line);
+    typist.join();
     char shown[4096];
     while (::read(user_, shown, sizeof shown) > 0) {  // or the terminal would fill up
     }
@@ -67,6 +79,10 @@ TEST_F(LineReaderTest, keys_edit_the_line) {
   EXPECT_EQ(line("one two\x17three\n"), "one three");
   EXPECT_EQ(line("/cl\t\n"), "/cl");
   EXPECT_EQ(line("/sh\tx\n"), "/show x");
+}
+
+TEST_F(LineReaderTest, a_paste_of_several_lines_is_one_message) {
+  EXPECT_EQ(line("see \x1b[200~one\rtwo\n\tthree\n\x1b[201~!\n"), "see one\ntwo\n\tthree!");
 }
 
 TEST_F(LineReaderTest, earlier_lines_come_back_also_next_time) {
