@@ -27,6 +27,8 @@ void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
       .created = std::time(nullptr),
       .choices = request.choices,
       .logprobs = chat.logprobs,
+      .token_ids = chat.return_token_ids,
+      .prompt_token_ids = chat.return_token_ids ? request.prompt : std::vector<int>{},
       .include_usage = chat.include_usage,
       .continuous_usage = chat.continuous_usage,
   };

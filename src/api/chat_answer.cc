@@ -28,6 +28,12 @@ std::string head_json(const ChatAnswerOptions& options, const char* object) {
   return head;
 }
 
+void append_ids(std::string& out, const std::vector<int>& ids) {
+  out += '[';
+  for (size_t i = 0; i < ids.size(); ++i) out += (i ? "," : "") + std::to_string(ids[i]);
+  out += ']';
+}
+
 // ---- one body
 
 class ChatBody final : public Answer {
@@ -52,6 +58,11 @@ class ChatBody final : public Answer {
           if (!into.calls.empty()) into.calls.back().arguments += delta.text;
       }
   }
+  void tokens(const Generation&, int choice, std::span<const GeneratedToken> tokens) override {
+    if (options_.token_ids)
+      for (const GeneratedToken& token : tokens)
+        choices_[size_t(choice)].token_ids.push_back(token.token);
+  }
   void choice_ended(const Generation&, int) override {}
 
   void ended(const Generation& generation) override {
@@ -68,9 +79,18 @@ class ChatBody final : public Answer {
       } else {
         body += "null";
       }
+      if (options_.token_ids) {
+        body += ",\"token_ids\":";
+        append_ids(body, choices_[size_t(i)].token_ids);
+      }
       body += ",\"finish_reason\":" + ending_json(generation.choice(i)) + '}';
     }
-    body += "],\"usage\":" + usage_json(generation.usage()) + "}";
+    body += "],\"usage\":" + usage_json(generation.usage());
+    if (options_.token_ids) {
+      body += ",\"prompt_token_ids\":";
+      append_ids(body, options_.prompt_token_ids);
+    }
+    body += '}';
     exchange_.respond({.body = std::move(body), .headers = options_.headers});
   }
   void failed(const ApiError& error) override { exchange_.respond(error_response(error)); }
@@ -80,6 +100,7 @@ class ChatBody final : public Answer {
     std::string reasoning, content;
     std::vector<ToolCall> calls;
     std::vector<GeneratedToken> tokens;  // of the content
+    std::vector<int> token_ids;          // of everything, if they are wanted
   };
 
   static void append_message(std::string& body, const Collected& choice) {
@@ -128,6 +149,19 @@ class ChatStream final : public Answer {
   void accepted(Generation&) override {
     accepted_ = true;
     exchange_.begin(event_stream_head(options_.headers));
+  }
+
+  void tokens(const Generation& generation, int choice,
+              std::span<const GeneratedToken> tokens) override {
+    if (!options_.token_ids || tokens.empty()) return;
+    begin_choice(generation, choice);
+    std::vector<int> ids;
+    for (const GeneratedToken& token : tokens) ids.push_back(token.token);
+    open_chunk(choice);
+    chunk_ += "},\"logprobs\":null,\"finish_reason\":null,\"token_ids\":";
+    append_ids(chunk_, ids);
+    chunk_ += "}]";
+    close_chunk(generation);
   }
 
   void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) override {
@@ -193,6 +227,11 @@ class ChatStream final : public Answer {
     begun_[size_t(choice)] = true;
     open_chunk(choice);
     chunk_ += "\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]";
+    if (options_.token_ids && !prompt_told_) {
+      chunk_ += ",\"prompt_token_ids\":";
+      append_ids(chunk_, options_.prompt_token_ids);
+      prompt_told_ = true;
+    }
     close_chunk(generation);
   }
 
@@ -218,7 +257,8 @@ class ChatStream final : public Answer {
   const ChatAnswerOptions options_;
   const std::string head_;
   std::string chunk_;
-  bool accepted_ = false;    // the status is out: errors are events of the stream from now on
+  bool accepted_ = false;  // the status is out: errors are events of the stream from now on
+  bool prompt_told_ = false;
   std::vector<bool> begun_;  // choices whose role is out
 };
 

@@ -14,6 +14,8 @@ struct ChatAnswerOptions {
   int64_t created = 0;  // seconds since 1970
   int choices = 1;
   bool logprobs = false;
+  bool token_ids = false;                  // of the prompt and of all that was generated
+  std::vector<int> prompt_token_ids = {};  // where they are wanted
   bool include_usage = false, continuous_usage = false;  // of a stream
   Headers headers = {};                                  // of the HTTP answer
 };

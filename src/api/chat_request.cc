@@ -17,7 +17,7 @@ constexpr KnownField kChat[] = {
     {"functions", Use::refused, "[]", "use tools"}, {"function_call", Use::refused, "\"none\" \"auto\"", "use tool_choice"},
     {"skip_special_tokens", Use::refused, "true"}, {"echo", Use::refused, "false"},
     {"add_generation_prompt", Use::refused, "true"}, {"continue_final_message", Use::refused, "false"},
-    {"return_token_ids", Use::refused, "false"}, {"best_of", Use::refused, "1"},
+    {"return_token_ids", Use::works}, {"best_of", Use::refused, "1"},
 };
 // clang-format on
 
@@ -54,6 +54,7 @@ ChatRequest parse_chat_request(const Json& body, int vocab, Problem& problem) {
   read_reasoning_fields(fields, request);
   read_generate_fields(fields, vocab, request.generate);
   read_chat_logprobs(fields, request);
+  fields.read("return_token_ids", request.return_token_ids);
   read_output_fields(fields, request.output);
   request.prompt.output = request.output.format;
   fields.read("stream", request.stream);

@@ -9,6 +9,7 @@
 namespace rose {
 
 struct ChatRequest : TurnRequest {
+  bool return_token_ids = false;
   bool include_usage = false;     // a last chunk with the usage
   bool continuous_usage = false;  // the usage so far in every chunk
 };

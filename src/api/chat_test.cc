@@ -250,6 +250,31 @@ TEST_F(ChatTest, usage_comes_last_when_asked_for) {
   EXPECT_EQ(before, count(kThink));
 }
 
+TEST_F(ChatTest, the_tokens_themselves_come_if_asked_for) {
+  start();
+  const std::string extra = kTools + std::string(",\"return_token_ids\":true");
+  for (const char* said : {kThink, kCall}) {
+    say(said);
+    const std::vector<int> tokens = demo_tokenizer().encode_special(said);
+    engine_.chunk = 1;
+    Json body = complete(extra);
+    EXPECT_EQ(body["choices"][0]["token_ids"], tokens);
+    EXPECT_EQ(body["prompt_token_ids"], engine_.requests().back().prompt);
+    for (const int chunk : {1, 7, 200}) {
+      engine_.chunk = chunk;
+      const auto chunks = stream(extra);
+      std::vector<int> streamed;
+      for (const Json& one : chunks)
+        for (const Json& token : one["choices"][0].value("token_ids", Json::array()))
+          streamed.push_back(token);
+      EXPECT_EQ(streamed, tokens);
+      EXPECT_EQ(chunks[0]["prompt_token_ids"], engine_.requests().back().prompt);
+      EXPECT_FALSE(chunks[1].contains("prompt_token_ids"));
+    }
+  }
+  EXPECT_FALSE(complete()["choices"][0].contains("token_ids"));
+}
+
 TEST_F(ChatTest, each_choice_has_its_own_text) {
   start();
   engine_.script = [](const Request&, int choice) {

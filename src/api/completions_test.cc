@@ -164,6 +164,18 @@ TEST_F(CompletionsTest, text_becomes_tokens_and_back) {
   expect_refused("[]", "", "wanted a JSON object", "/detokenize");
 }
 
+TEST_F(CompletionsTest, special_tokens_are_told_from_text_that_looks_like_them) {
+  start();
+  std::vector<int> tokens = demo_tokenizer().encode_special("<|start|>user<|message|>");
+  for (const int token : demo_tokenizer().encode("a <|end|>")) tokens.push_back(token);
+  tokens.push_back(*demo_tokenizer().special("<|end|>"));
+  const Json answer = get(dump_json({{"tokens", tokens}, {"return_pieces", true}}), "/detokenize");
+  const Json wanted =
+      *parse_json(R"([{"text":"<|start|>","special":true},{"text":"user","special":false},
+      {"text":"<|message|>","special":true},{"text":"a <|end|>","special":false},{"text":"<|end|>","special":true}])");
+  EXPECT_EQ(answer["pieces"], wanted);
+}
+
 TEST_F(CompletionsTest, a_chat_can_be_seen_as_the_model_sees_it) {
   start();
   post(chat("\"reasoning_effort\":\"high\""));

@@ -166,7 +166,10 @@ void Generation::update(int index, const Update& news) {
   if (answer_ && !choice.finished()) {
     observe_time(index, news);
     deltas_.clear();
+    const int before = choice.completion_tokens();
     for (const GeneratedToken& token : news.tokens) choice.push(token, deltas_);
+    const size_t taken = size_t(choice.completion_tokens() - before);
+    answer_->tokens(*this, index, std::span(news.tokens).first(taken));
     if (news.finish == Finish::failed) {
       fail({.status = 500, .message = "the model gave no possible next token"}, "error");
     } else if (news.finish == Finish::cancelled) {

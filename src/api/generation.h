@@ -4,6 +4,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "api/choice.h"
@@ -24,6 +25,8 @@ class Answer {
  public:
   virtual ~Answer() = default;
   virtual void accepted(Generation& generation) = 0;  // first
+  // The tokens that came, whatever they mean; then what they made certain, if anything.
+  virtual void tokens(const Generation&, int /*choice*/, std::span<const GeneratedToken>) {}
   virtual void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) = 0;
   virtual void choice_ended(const Generation& generation, int choice) = 0;
   // One of these is last.

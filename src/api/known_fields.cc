@@ -53,8 +53,9 @@ void check_names(const Json& body, std::initializer_list<KnownFields> tables, Fi
   for (const auto& [name, value] : body.items()) {
     const KnownField* known = nullptr;
     for (const KnownFields table : tables) {
-      const auto row = std::find_if(table.begin(), table.end(),
-                                    [&](const KnownField& field) { return name == field.name; });
+      const auto row =
+          std::find_if(table.begin(), table.end(),
+                       [&name = name](const KnownField& field) { return name == field.name; });
       if (row != table.end() && !known) known = &*row;
     }
     if (!known) {

@@ -17,6 +17,25 @@ Json texts_of(const ApiContext& context, const std::vector<int>& tokens) {
   return texts;
 }
 
+// Special tokens apart from the text between them, which may look like one.
+Json pieces_of(const Tokenizer& tokenizer, const std::vector<int>& tokens) {
+  Json pieces = Json::array();
+  std::string text;
+  const auto flush = [&] {
+    if (!text.empty()) pieces.push_back({{"text", std::exchange(text, "")}, {"special", false}});
+  };
+  for (const int token : tokens) {
+    if (!tokenizer.is_special(token)) {
+      text += tokenizer.bytes(token);
+      continue;
+    }
+    flush();
+    pieces.push_back({{"text", std::string(tokenizer.bytes(token))}, {"special", true}});
+  }
+  flush();
+  return pieces;
+}
+
 Json tokenize(ApiContext& context, const Json& body, Problem& problem) {
   Fields fields(body, "", problem);
   std::string model, text;
@@ -69,8 +88,12 @@ Json detokenize(ApiContext& context, const Json& body, Problem& problem) {
     }
     tokens.push_back(value.get<int>());
   }
+  bool pieces = false;
+  fields.read("return_pieces", pieces);
   const std::string text = context.tokenizer.decode(tokens);
-  return {{"prompt", text}, {"content", text}};
+  Json answer = {{"prompt", text}, {"content", text}};
+  if (pieces) answer["pieces"] = pieces_of(context.tokenizer, tokens);
+  return answer;
 }
 
 }  // namespace

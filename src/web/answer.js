@@ -40,6 +40,7 @@ export async function answer(body, { key, raw, signal, changed }) {
   try {
     const request = { ...body, stream: true,
       stream_options: { include_usage: true, continuous_usage_stats: true } };
+    if (raw) request.return_token_ids = true;
     for await (const chunk of chunks('/v1/chat/completions', { key, body: request, signal })) {
       usage = chunk.usage ?? usage;
       const choice = chunk.choices?.[0];
@@ -72,17 +73,11 @@ export async function answer(body, { key, raw, signal, changed }) {
 // The prompt and the generated tokens as pieces {text, special}.
 async function addRaw(raw, body, ids, key) {
   try {
-    const prompt = await json('/v1/chat/completions/render', { key, body });
-    raw.prompt = pieces(prompt.prompt);
-    if (!ids.length) return;
-    const { prompt: text } = await json('/detokenize', { key, body: { tokens: ids } });
-    raw.generated = pieces(text);
+    const pieces = async (tokens) =>
+      (await json('/detokenize', { key, body: { tokens, return_pieces: true } })).pieces;
+    raw.prompt = await pieces((await json('/v1/chat/completions/render', { key, body })).tokens);
+    if (ids.length) raw.generated = await pieces(ids);
   } catch (error) {
     raw.problem = error.message;
   }
-}
-
-function pieces(text) {
-  return text.split(/(<\|[a-z0-9_]+\|>)/).filter(Boolean)
-    .map((part) => ({ text: part, special: /^<\|[a-z0-9_]+\|>$/.test(part) }));
 }

@@ -183,6 +183,20 @@ test('demo tools answer by themselves, others by hand', async () => {
   assert.deepEqual(page.problems, []);
 });
 
+test('the raw view has the exact prompt and what was generated', async () => {
+  const page = await open();
+  await set(page, 'temperature', '0');
+  await set(page, 'raw', true);
+  await ask(page, 'Which city is the capital of Denmark? <|end|>');
+  await page.until('document.querySelectorAll(".raw pre").length === 2');
+  const texts = await page.value('[...document.querySelectorAll(".raw pre")].map((pre) => pre.textContent)');
+  assert.match(texts[0], /^<\|start\|>system<\|message\|>.*<\|start\|>user<\|message\|>Which city.*<\|start\|>assistant$/s);
+  assert.match(texts[1], /<\|channel\|>final<\|message\|>.*<\|return\|>$/s);
+  // Five messages' worth of markers; what the user wrote is none.
+  assert.equal(await page.value('[...document.querySelectorAll(".raw pre")[0].querySelectorAll(".special")].filter((node) => node.textContent === "<|end|>").length'), 2);
+  assert.deepEqual(page.problems, []);
+});
+
 test('settings reach the server, and its refusals the reader', async () => {
   const page = await open();
   for (const [id, value] of Object.entries({ temperature: '0.5', top_k: '40', seed: '7', stop_text: 'END', system: 'Be brief.', effort: 'low' }))
