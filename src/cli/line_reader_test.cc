@@ -3,11 +3,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <pty.h>
+#include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -42,15 +41,15 @@ class LineReaderTest : public ::testing::Test {
       return found;
     });
   }
-  // What comes of these keys, typed once the prompt is there: before, the terminal itself would see to them.
+  // What comes of these keys, typed as soon as the reader has taken over: before, the terminal itself
+  // would see to them.
   LineReader::Got keys(const std::string& typed, std::string& line) {
     std::thread typist([&] {
-      std::string shown;
-      for (pollfd waiting{user_, POLLIN, 0};
-           shown.find(">>> ") == shown.npos && ::poll(&waiting, 1, 10'000) > 0;) {
-        char bytes[4096];
-        shown.append(bytes, size_t(std::max<ssize_t>(0, ::read(user_, bytes, sizeof bytes))));
-      }
+      const auto cooked = [&] {
+        termios mode{};
+        return ::tcgetattr(user_, &mode) == 0 && (mode.c_lflag & ICANON);
+      };
+      while (cooked()) std::this_thread::yield();
       EXPECT_EQ(::write(user_, typed.data(), typed.size()), ssize_t(typed.size()));
     });
     const LineReader::Got got = lines_->read(">>> ", line);
