@@ -69,6 +69,8 @@ void add_number_rules(Choices& choices, Json& schema) {
   const size_t rules = choices.byte();
   if (rules & 1) schema[rules & 2 ? "minimum" : "exclusiveMinimum"] = choices.of(kNumbers);
   if (rules & 4) schema[rules & 8 ? "maximum" : "exclusiveMaximum"] = choices.of(kNumbers);
+  constexpr double kSteps[] = {1, 2, 3, 7, 10, 100, 0.1, 0.01, 0.5, 0};
+  if (rules & 16) schema["multipleOf"] = choices.of(kSteps);
 }
 
 void add_array_rules(Choices& choices, Json& schema, int depth) {
@@ -77,6 +79,9 @@ void add_array_rules(Choices& choices, Json& schema, int depth) {
   if (rules & 1) schema["items"] = schema_from(choices, depth - 1);
   if (rules & 2) schema["minItems"] = choices.below(4);
   if (rules & 4) schema["maxItems"] = choices.below(5);
+  if (rules & 8)
+    for (size_t i = 1 + choices.below(3); i > 0; --i)
+      schema["prefixItems"].push_back(schema_from(choices, depth - 1));
 }
 
 void add_object_rules(Choices& choices, Json& schema, int depth) {
@@ -96,7 +101,7 @@ void add_object_rules(Choices& choices, Json& schema, int depth) {
 
 Json schema_from(Choices& choices, int depth) {
   Json schema = Json::object();
-  switch (choices.below(depth > 0 ? 12 : 7)) {
+  switch (choices.below(depth > 0 ? 14 : 7)) {
     case 0: return choices.below(4) > 0;
     case 1: add_string_rules(choices, schema); break;
     case 2: add_number_rules(choices, schema); break;
@@ -113,11 +118,16 @@ Json schema_from(Choices& choices, int depth) {
     }
     case 6: schema["$ref"] = choices.below(2) ? "#" : "#/$defs/a"; break;
     case 7: add_array_rules(choices, schema, depth); break;
-    case 8: schema["allOf"].push_back(schema_from(choices, depth - 1)); break;
+    case 8:
     case 9:
+    case 10: {
+      constexpr const char* kUnions[] = {"allOf", "anyOf", "oneOf"};
+      const char* keyword = choices.of(kUnions);
+      if (choices.below(4) == 0) add_object_rules(choices, schema, depth);
       for (size_t i = 1 + choices.below(3); i > 0; --i)
-        schema["anyOf"].push_back(schema_from(choices, depth - 1));
+        schema[keyword].push_back(schema_from(choices, depth - 1));
       break;
+    }
     default: add_object_rules(choices, schema, depth);
   }
   return schema;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "base/json.h"
@@ -122,7 +123,12 @@ class Validator {
     if (schema.is_boolean()) return schema.get<bool>();
     if (schema.contains("$ref")) {
       const std::string pointer = schema["$ref"].get<std::string>().substr(1);
-      return valid(root_.at(Json::json_pointer(pointer)), value);
+      // A circle that no part of the value breaks holds for nothing.
+      const std::pair<const void*, const void*> here(&schema, &value);
+      if (!open_.insert(here).second) return false;
+      const bool holds = valid(root_.at(Json::json_pointer(pointer)), value);
+      open_.erase(here);
+      if (!holds) return false;
     }
     const auto some = [&](const char* keyword, const auto& holds) {
       if (!schema.contains(keyword)) return true;
@@ -155,6 +161,8 @@ class Validator {
   }
 
   const Json root_;
+  mutable std::set<std::pair<const void*, const void*>>
+      open_;  // references that are being followed
 };
 
 }  // namespace rose::grammar::testing
