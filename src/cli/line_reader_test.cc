@@ -12,6 +12,9 @@
 
 #include "base/file.h"
 
+// libedit and libtinfo never free the names of functions and a string of the terminal's.
+extern "C" const char* __lsan_default_suppressions() { return "leak:wcsdup\nleak:_nc_trim_sgr0\n"; }
+
 namespace rose {
 namespace {
 
