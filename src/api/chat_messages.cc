@@ -58,7 +58,12 @@ ChatMessage parse_message(Fields fields) {
   std::string role;
   fields.read("role", role);
   fields.read("name", message.name);
-  message.content = read_text(fields, "content");
+  // A tool's result that is JSON and not the text of it.
+  const Json* content = fields.find("content");
+  if (content && content->is_object() && (role == "tool" || role == "function"))
+    message.content = dump_json(*content);
+  else
+    message.content = read_text(fields, "content");
   using enum ChatMessage::Role;
   if (role == "system")
     message.role = system;

@@ -17,7 +17,7 @@ constexpr const char* kEverything = R"({
     {"role": "tool", "tool_call_id": "c1", "content": []},
     {"role": "assistant", "content": null, "refusal": "No.", "tool_calls": []},
     {"role": "assistant", "function_call": {"name": "old", "arguments": "{}"}},
-    {"role": "function", "name": "old", "content": "5"}
+    {"role": "function", "name": "old", "content": {"five": [5]}}
   ],
   "tools": [{"type": "function", "function": {"name": "add", "description": null, "strict": true,
              "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}],
@@ -54,6 +54,7 @@ TEST(ChatRequest, every_shape_of_message_is_read) {
   EXPECT_EQ(messages[5].tool_calls[0].name, "old");
   EXPECT_EQ(messages[6].role, ChatMessage::Role::tool);
   EXPECT_EQ(messages[6].name, "old");
+  EXPECT_EQ(messages[6].content, "{\"five\":[5]}");
 
   ASSERT_EQ(request.prompt.tools.size(), 1u);
   EXPECT_EQ(request.prompt.tools[0].parameters->dump(),

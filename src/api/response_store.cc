@@ -33,8 +33,8 @@ constexpr const char* kSelect =
 }  // namespace
 
 Result<std::unique_ptr<ResponseStore>> ResponseStore::open(const StoreOptions& options) {
-  std::unique_ptr<ResponseStore> store(
-      new ResponseStore(TRY(Database::open(options.path)), options));
+  Database database = TRY(Database::open(options.path));
+  std::unique_ptr<ResponseStore> store(new ResponseStore(std::move(database), options));
   TRY(within(store->set_up(), "the response store " + options.path));
   return store;
 }

@@ -134,7 +134,7 @@ Json page_of(Json items, const HttpRequest& request, Problem& problem) {
         {.message = "order: '" + order.substr(0, 20) + "', wanted asc or desc", .param = "order"});
   if (order != "asc") std::reverse(items.begin(), items.end());
   const std::string asked = query_value(request.query, "limit");
-  const int limit = asked.empty() ? 20 : std::atoi(asked.c_str());
+  const int limit = asked.empty() ? 20 : asked.size() > 3 ? 0 : std::atoi(asked.c_str());
   if (limit < 1 || limit > 100)
     problem.add(
         {.message = "limit: '" + asked.substr(0, 20) + "' is not in 1..100", .param = "limit"});
