@@ -131,13 +131,17 @@ Result<std::unique_ptr<Server>> Server::listen(const ServeOptions& options,
       .tls = TRY(load_tls(options.tls)),
       .comment_interval = std::chrono::seconds(std::max(1, options.keep_alive_interval_s)),
   };
-  auto server = std::unique_ptr<Server>(new Server(
-      std::unique_ptr<ServerState>(new ServerState{.options = options,
-                                                   .version = version,
-                                                   .keys = TRY(Keys::open(options.keys)),
-                                                   .log = TRY(open_log(options)),
-                                                   .spans = TRY(start_spans(options, version)),
-                                                   .responses = TRY(open_responses(options))})));
+  auto keys = TRY(Keys::open(options.keys));
+  auto log = TRY(open_log(options));
+  auto spans = TRY(start_spans(options, version));
+  auto responses = TRY(open_responses(options));
+  auto server = std::unique_ptr<Server>(
+      new Server(std::unique_ptr<ServerState>(new ServerState{.options = options,
+                                                              .version = version,
+                                                              .keys = std::move(keys),
+                                                              .log = std::move(log),
+                                                              .spans = std::move(spans),
+                                                              .responses = std::move(responses)})));
   ServerState& state = *server->state_;
   warn_if_open(options, state.keys->required());
   state.reload = [self = server.get()] { return self->reload(); };
