@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "cli/bench_kernels.h"
+#include "cli/bench_startup.h"
 #include "cli/command.h"
 #include "cli/completions.h"
 #include "cli/progress.h"
@@ -78,7 +79,8 @@ Status bench_latency(Arguments arguments) {
   TRY(check_positive(options.batch, "--batch"));
   TRY(check_positive(options.context, "--context"));
   TRY(check_positive({options.repeats}, "--repeats"));
-  Table table({"test", "tokens", "ms", "spread", "tokens/s", "GB/s", "of read", "GFLOP/s"});
+  Table table(
+      {"test", "tokens", "ms", "device ms", "spread", "tokens/s", "GB/s", "of read", "GFLOP/s"});
   TRY(table.choose(options.output));
 
   // Before the model is in memory, so that both fit where it alone does.
@@ -91,6 +93,7 @@ Status bench_latency(Arguments arguments) {
     const double median = times.median_s();
     const double bytes_per_s = double(times.cost.bytes) / median;
     table.row({name, std::to_string(tokens), strf("%.3f", median * 1e3),
+               times.median_device_s() > 0 ? strf("%.3f", times.median_device_s() * 1e3) : "-",
                strf("%.1f %%", times.spread() * 100), strf("%.1f", tokens / median),
                strf("%.2f", bytes_per_s / 1e9), strf("%.0f %%", bytes_per_s / read * 100),
                strf("%.0f", double(times.cost.flops) / median / 1e9)});
@@ -176,6 +179,7 @@ constexpr Command kBenches[] = {
     {"latency", "the time of single steps: prompts and decoding", bench_latency},
     {"kernels", "the ops of a step, each by itself", bench_kernels},
     {"throughput", "whole requests through the engine, many at a time", bench_throughput},
+    {"startup", "from the command to the first token, and the memory it takes", bench_startup},
 };
 
 }  // namespace

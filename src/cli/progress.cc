@@ -33,6 +33,9 @@ void StatusLine::commit(const std::string& text) {
 void ProgressLine::show(const LoadProgress& progress) {
   if (last_.phase && std::strcmp(last_.phase, progress.phase) != 0) end_phase();
   last_ = progress;
+  if (progress.pieces)
+    return line_.draw(
+        strf("%-10s %ld of %ld", progress.phase, long(progress.bytes), long(progress.total)));
   const double share =
       progress.total > 0 ? 100.0 * double(progress.bytes) / double(progress.total) : 0;
   const double rate = progress.seconds > 0 ? gigabytes(progress.bytes) / progress.seconds : 0;
@@ -41,7 +44,9 @@ void ProgressLine::show(const LoadProgress& progress) {
 }
 
 void ProgressLine::end_phase() {
-  if (last_.bytes > 0)
+  if (last_.pieces)
+    line_.commit(strf("%-10s %ld in %.1f s", last_.phase, long(last_.bytes), last_.seconds));
+  else if (last_.bytes > 0)
     line_.commit(strf("%-10s %.2f GB in %.1f s (%.1f GB/s)", last_.phase, gigabytes(last_.bytes),
                       last_.seconds, gigabytes(last_.bytes) / std::max(last_.seconds, 1e-9)));
   else

@@ -19,7 +19,8 @@ class StatusLine {
   std::chrono::steady_clock::time_point drawn_{};
 };
 
-// Loading: "weights   8.2 of 12.9 GB  63 %  2.4 GB/s", then "weights   12.9 GB in 5.4 s (2.4 GB/s)".
+// Loading: "weights   8.2 of 12.9 GB  63 %  2.4 GB/s", then "weights   12.9 GB in 5.4 s (2.4 GB/s)"; what
+// is counted: "steps   17 of 72", then "steps   72 in 0.9 s".
 class ProgressLine {
  public:
   void show(const LoadProgress& progress);

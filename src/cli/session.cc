@@ -107,11 +107,39 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& file,
       TRY(within(Tokenizer::load(path), "loading the tokenizer of " + path)));
 }
 
+namespace {
+
+// Of the device that will hold the model.
+Result<int64_t> free_memory(const std::string& device) {
+  if (device == "mock") return 0;
+  return TRY(find_ops(device))->device->free_bytes();
+}
+
+// What the model and the engine take of a device's own memory, as reckoned and as found.
+void report_memory(Session& session, int64_t free_before) {
+  const LoadedModel& loaded = session.runtime->loaded;
+  const Device& device = *loaded.ops->device;
+  const KvMemory& kv = session.engine->memory();
+  session.memory = {.weights = loaded.weight_bytes, .kv = kv.bytes, .scratch = kv.scratch_bytes};
+  if (&device == &host_device()) return;  // its pages come when they are touched
+  session.memory.taken = free_before - device.free_bytes();
+  std::fprintf(
+      stderr,
+      "rose: memory of %s: weights %.2f GB, keys and values %.2f GB (%d pages of %d tokens), "
+      "scratch %.2f GB; %.2f GB reckoned, %.2f GB taken\n",
+      device.name, double(loaded.weight_bytes) / 1e9, double(kv.bytes) / 1e9,
+      kv.pages[int(Pool::full)], kPageSize, double(kv.scratch_bytes) / 1e9,
+      double(session.memory.reckoned()) / 1e9, double(session.memory.taken) / 1e9);
+}
+
+}  // namespace
+
 // The tokenizer first: where it is missing, nobody waits for the weights to hear of it.
 Result<std::unique_ptr<Session>> open_session(const ModelOptions& options, const LoadWatch& watch) {
   auto session = std::make_unique<Session>();
   const std::string folder = TRY(model_folder(options.model));
   session->tokenizer = TRY(open_tokenizer(options.tokenizer, folder));
+  const int64_t free = TRY(free_memory(options.device));
   session->runtime = options.device == "mock"
                          ? TRY(open_mock(options, folder, *session->tokenizer, watch))
                          : TRY(open_runtime(options, watch));
@@ -125,16 +153,24 @@ Result<std::unique_ptr<Session>> open_session(const ModelOptions& options, const
         session->stop_tokens.end())
       session->stop_tokens.push_back(token);
 
-  session->engine = TRY(Engine::start(
-      loaded, session->runtime->stream,
-      {.max_context = options.max_model_len,
-       .max_seqs = options.max_num_seqs,
-       .max_tokens_per_step = step_tokens(options, *loaded.ops),
-       .max_waiting = options.max_queued_requests,
-       .max_waiting_tokens = options.max_queued_tokens,
-       .kv_bytes = kv_bytes(options, *loaded.ops),
-       .prefix_cache = options.enable_prefix_caching,
-       .vocab = std::min(session->tokenizer->vocab(), loaded.model->config().vocab)}));
+  ProgressLine line;
+  session->engine = TRY(
+      Engine::start(loaded, session->runtime->stream,
+                    {.max_context = options.max_model_len,
+                     .max_seqs = options.max_num_seqs,
+                     .max_tokens_per_step = step_tokens(options, *loaded.ops),
+                     .max_waiting = options.max_queued_requests,
+                     .max_waiting_tokens = options.max_queued_tokens,
+                     .kv_bytes = kv_bytes(options, *loaded.ops),
+                     .prefix_cache = options.enable_prefix_caching,
+                     .enforce_eager = options.enforce_eager,
+                     .vocab = std::min(session->tokenizer->vocab(), loaded.model->config().vocab)},
+                    [&](const LoadProgress& progress) {
+                      line.show(progress);
+                      if (watch) watch(progress);
+                    }));
+  line.finish();
+  report_memory(*session, free);
   return session;
 }
 

@@ -31,6 +31,7 @@ struct ModelOptions {
   int64_t kv_cache_memory_bytes = 0;
   bool enable_prefix_caching = true;
   bool census = false;
+  bool enforce_eager = false;
   MockOptions mock;
   int layers = 0;  // the first of the model's; 0: all. Of benchmarks, no option
 
@@ -39,7 +40,8 @@ struct ModelOptions {
     visit("model,--model,-m", model,
           "a folder, or a name in the Hugging Face cache; none: the demo model");
     visit("--device", device,
-          "cpu, cuda, ref (slow and exact), mock (no weights, a script) or auto: the fastest there "
+          "cpu, cuda or cuda:N, ref (slow and exact), mock (no weights, a script) or auto: the "
+          "fastest there "
           "is");
     visit("--recipe,--quantization", recipe,
           "precision: f32, bf16, q8, mxfp4, fp8; auto: the device's fastest");
@@ -64,6 +66,8 @@ struct ModelOptions {
     visit("--census", census,
           "after loading, say of each tensor how many blocks of MXFP4 the recipe keeps to fewer "
           "bits");
+    visit("--enforce-eager", enforce_eager,
+          "launch every step kernel by kernel, none as a recorded graph");
     mock.each(visit);
   }
 };
@@ -84,6 +88,13 @@ using LoadWatch = std::function<void(const LoadProgress&)>;
 Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options,
                                               const LoadWatch& watch = {});
 
+// Of the device, in bytes.
+struct MemoryReport {
+  int64_t weights = 0, kv = 0, scratch = 0;
+  int64_t taken = 0;  // as found; 0 where the device is the host
+  int64_t reckoned() const { return weights + kv + scratch; }
+};
+
 struct Session {
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -91,6 +102,7 @@ struct Session {
   std::unique_ptr<Engine> engine;
   std::string name;              // "gpt-oss-20b", "demo": what the API calls it
   std::vector<int> stop_tokens;  // the format's and the checkpoint's
+  MemoryReport memory;
 };
 
 Result<std::unique_ptr<Session>> open_session(const ModelOptions& options,

@@ -6,8 +6,7 @@
 #include <numeric>
 
 #include "base/rng.h"
-#include "engine/decode_graphs.h"
-#include "kernels/sample/sample.h"
+#include "engine/launcher.h"
 #include "model/cost.h"
 
 namespace rose {
@@ -56,54 +55,28 @@ HostBatch make_step(const Runtime& runtime, const BenchCache& cache, int seqs, i
     }
     batch.first.push_back(int32_t(batch.token_ids.size()));
     batch.sampled.push_back(int32_t(batch.token_ids.size()) - 1);
+    batch.rows.push_back({.temperature = 0});
   }
   for (int pool = 0; pool < kPools; ++pool) batch.pages[pool] = cache.tables[pool];
   return batch;
 }
 
-// Runs it as the engine does: a decoding step from a graph, where the device has them.
-void run_step(Runtime& runtime, DecodeGraphs& graphs, const BenchCache& cache,
-              const HostBatch& step) {
-  Stream& stream = runtime.stream;
-  const Ops& ops = *runtime.loaded.ops;
-  stream.scratch->reset();
-  Tensor logits;
-  if (graphs.takes(step)) {
-    logits = graphs.forward(step);
-  } else {
-    const Batch batch = upload(stream, step);
-    Pass pass = {.ops = ops,
-                 .stream = stream,
-                 .kv = cache.kv,
-                 .batch = batch,
-                 .activations = runtime.loaded.recipe->activations};
-    logits = runtime.loaded.model->forward(pass);
-  }
-  const std::vector<SampleRow> rows(step.sampled.size(), SampleRow{.temperature = 0});
-  std::vector<Sampled> results(rows.size());
-  ops.sample(stream,
-             {.logits = logits, .vocab = runtime.config().vocab, .rows = rows, .results = results});
-  stream.device->synchronize(stream);
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
 }
 
-template <class Body>
-std::vector<double> time_repeats(int warmup, int repeats, const Body& body) {
-  std::vector<double> seconds;
-  for (int i = 0; i < warmup + repeats; ++i) {
-    const double start = now_seconds();
-    body(uint64_t(i));
-    if (i >= warmup) seconds.push_back(now_seconds() - start);
-  }
-  return seconds;
+Result<std::unique_ptr<Launcher>> make_launcher(Runtime& runtime, const BenchCache& cache,
+                                                int samples) {
+  return Launcher::make(runtime.loaded, cache.kv, runtime.stream,
+                        {.vocab = runtime.config().vocab, .most_samples = samples});
 }
 
 }  // namespace
 
-double StepTimes::median_s() const {
-  std::vector<double> sorted = seconds;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 2];
-}
+double StepTimes::median_s() const { return median(seconds); }
+
+double StepTimes::median_device_s() const { return median(device_seconds); }
 
 double StepTimes::spread() const {
   const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
@@ -120,12 +93,27 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
     times.cost.bytes += cost.bytes;
     times.cost.flops += cost.flops;
   }
-  DecodeGraphs graphs(runtime.loaded, cache.kv, runtime.stream);
-  times.seconds = time_repeats(warmup, repeats, [&](uint64_t key) {
-    for (int at = 0; at < tokens; at += chunk)
-      run_step(runtime, graphs, cache,
-               make_step(runtime, cache, 1, std::min(chunk, tokens - at), at, key));
-  });
+  const auto launcher = TRY(make_launcher(runtime, cache, 1));
+  for (int i = 0; i < warmup + repeats; ++i) {
+    const double start = now_seconds();
+    double device = 0;
+    int64_t under_way = -1;
+    const auto land = [&] {
+      if (under_way < 0) return;
+      launcher->land(under_way);
+      device += launcher->device_seconds(under_way);
+    };
+    for (int at = 0; at < tokens; at += chunk) {
+      const int64_t next = launcher->launch(
+          make_step(runtime, cache, 1, std::min(chunk, tokens - at), at, uint64_t(i)));
+      land();
+      under_way = next;
+    }
+    land();
+    if (i < warmup) continue;
+    times.seconds.push_back(now_seconds() - start);
+    times.device_seconds.push_back(device);
+  }
   return times;
 }
 
@@ -134,10 +122,22 @@ Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warm
   StepTimes times;
   times.cost = step_cost(runtime.config(), *runtime.loaded.recipe, *runtime.loaded.ops,
                          {.tokens = batch, .sampled = batch, .context = context, .seqs = batch});
-  DecodeGraphs graphs(runtime.loaded, cache.kv, runtime.stream);
-  times.seconds = time_repeats(warmup, repeats, [&](uint64_t key) {
-    run_step(runtime, graphs, cache, make_step(runtime, cache, batch, 1, context - 1, key));
-  });
+  const auto launcher = TRY(make_launcher(runtime, cache, batch));
+  double before = 0;
+  int64_t under_way = -1;
+  for (int i = 0; i <= warmup + repeats; ++i) {
+    const int64_t next =
+        launcher->launch(make_step(runtime, cache, batch, 1, context - 1, uint64_t(i)));
+    if (under_way >= 0) launcher->land(under_way);
+    const double now = now_seconds();
+    if (i > warmup) {
+      times.seconds.push_back(now - before);
+      times.device_seconds.push_back(launcher->device_seconds(under_way));
+    }
+    before = now;
+    under_way = next;
+  }
+  launcher->land(under_way);
   return times;
 }
 

@@ -34,4 +34,16 @@ class Arena {
   int64_t used_ = 0;  // bytes of it
 };
 
+// Gives back at its end what was taken since: memory of an op that nothing after it reads.
+class Taken {
+ public:
+  explicit Taken(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
+  Taken(const Taken&) = delete;
+  ~Taken() { arena_.rewind(mark_); }
+
+ private:
+  Arena& arena_;
+  Arena::Mark mark_;
+};
+
 }  // namespace rose

@@ -78,29 +78,71 @@ void release_pinned(void* memory) {
   check(cudaFreeHost(memory), "freeing pinned memory");
 }
 
+// What was recorded, twice: launching one that still runs costs the host 50 us more.
+struct Replays {
+  cudaGraphExec_t ready[2] = {};
+  int next = 0;
+};
+
 void begin_graph(Stream& stream) {
   Turn::lock().lock();
-  check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), "begin a graph");
+  check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeRelaxed), "begin a graph");
 }
 
 Graph* end_graph(Stream& stream) {
   cudaGraph_t graph;
   check(cudaStreamEndCapture(native(stream), &graph), "end a graph");
   Turn::lock().unlock();
-  cudaGraphExec_t replay;
-  check(cudaGraphInstantiate(&replay, graph, 0), "make a graph");
+  auto* const replays = new Replays;
+  for (cudaGraphExec_t& replay : replays->ready)
+    check(cudaGraphInstantiate(&replay, graph, 0), "make a graph");
   check(cudaGraphDestroy(graph), "make a graph");
-  return reinterpret_cast<Graph*>(replay);
+  return reinterpret_cast<Graph*>(replays);
 }
 
 void run_graph(Stream& stream, Graph* graph) {
   const Turn turn;
-  check(cudaGraphLaunch(reinterpret_cast<cudaGraphExec_t>(graph), native(stream)), "run a graph");
+  auto* const replays = reinterpret_cast<Replays*>(graph);
+  check(cudaGraphLaunch(replays->ready[replays->next], native(stream)), "run a graph");
+  replays->next = 1 - replays->next;
 }
 
 void release_graph(Graph* graph) {
   use_chosen();
-  check(cudaGraphExecDestroy(reinterpret_cast<cudaGraphExec_t>(graph)), "free a graph");
+  auto* const replays = reinterpret_cast<Replays*>(graph);
+  for (const cudaGraphExec_t replay : replays->ready)
+    check(cudaGraphExecDestroy(replay), "free a graph");
+  delete replays;
+}
+
+Event* make_event() {
+  use_chosen();
+  cudaEvent_t event;
+  check(cudaEventCreate(&event), "making an event");
+  return reinterpret_cast<Event*>(event);
+}
+
+void record_event(Stream& stream, Event* event) {
+  const Turn turn;
+  check(cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), native(stream)),
+        "recording an event");
+}
+
+void await_event(Event* event) {
+  check(cudaEventSynchronize(reinterpret_cast<cudaEvent_t>(event)), "a step on the GPU");
+}
+
+double seconds_between(Event* first, Event* second) {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, reinterpret_cast<cudaEvent_t>(first),
+                             reinterpret_cast<cudaEvent_t>(second)),
+        "reading events");
+  return double(milliseconds) / 1e3;
+}
+
+void release_event(Event* event) {
+  use_chosen();
+  check(cudaEventDestroy(reinterpret_cast<cudaEvent_t>(event)), "freeing an event");
 }
 
 }  // namespace
@@ -169,6 +211,11 @@ const Device& cuda_device(int index) {
       .run_graph = run_graph,
       .release_graph = release_graph,
       .measure_read = measure_read,
+      .make_event = make_event,
+      .record_event = record_event,
+      .await_event = await_event,
+      .seconds_between = seconds_between,
+      .release_event = release_event,
   };
   return device;
 }

@@ -9,6 +9,7 @@ namespace rose {
 
 struct Stream;
 struct Graph;  // a recorded order of work, replayed at once
+struct Event;  // a place in a stream's order of work
 
 struct Device {
   const char* name;                  // "cpu", "cuda:0"
@@ -33,6 +34,12 @@ struct Device {
   void (*run_graph)(Stream&, Graph*);
   void (*release_graph)(Graph*);
   double (*measure_read)(Stream&);  // bytes a second of a plain read of its memory
+  Event* (*make_event)();
+  void (*record_event)(Stream&, Event*);  // after all that was put on the stream so far
+  void (*await_event)(Event*);            // the host waits until the device has come to it
+  double (*seconds_between)(Event* first,
+                            Event* second);  // of the device's own clock, both awaited
+  void (*release_event)(Event*);
 };
 
 const Device& host_device();

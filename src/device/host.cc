@@ -80,6 +80,11 @@ const Device& host_device() {
       .end_graph = nullptr,
       .run_graph = nullptr,
       .release_graph = nullptr,
+      .make_event = nullptr,
+      .record_event = nullptr,
+      .await_event = nullptr,
+      .seconds_between = nullptr,
+      .release_event = nullptr,
   };
   return kHost;
 }

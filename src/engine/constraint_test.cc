@@ -71,8 +71,13 @@ struct Answers {
   int open;
 };
 
+class ConstraintOn : public ::testing::TestWithParam<const Device*> {};
+INSTANTIATE_TEST_SUITE_P(, ConstraintOn, ::testing::Values(&host_device(), &testing::late_device()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+// Beside one that is free, whose tokens must be its own.
 void run(Request request, bool loops, Answers& answers) {
-  FakeHost host;
+  FakeHost host(*ConstraintOn::GetParam());
   auto engine = Engine::start(host.loaded, host.stream,
                               {.max_context = 1024,
                                .max_seqs = 4,
@@ -80,10 +85,16 @@ void run(Request request, bool loops, Answers& answers) {
                                .kv_bytes = 64 * testing::fake_page_bytes(),
                                .check_invariants = true});
   ASSERT_TRUE(engine) << engine.error().message;
+  Answers free(1);
+  Request other = {.prompt = {4, 5}, .max_tokens = 40};
+  other.sampling.temperature = 0;
+  ASSERT_TRUE((*engine)->submit(other, free.sink()));
   request.prompt = {1, 2, 3};
   request.constraint = [loops] { return std::make_unique<Counting>(loops); };
   ASSERT_TRUE((*engine)->submit(request, answers.sink()));
   answers.wait();
+  free.wait();
+  EXPECT_EQ(free.tokens[0], testing::fake_answer({4, 5}, 40));
 }
 
 void expect_legal(const std::vector<int>& tokens) {
@@ -93,7 +104,7 @@ void expect_legal(const std::vector<int>& tokens) {
   EXPECT_EQ(tokens.back(), Counting::kLast);
 }
 
-TEST(Constraint, ends_each_choice_where_nothing_may_follow) {
+TEST_P(ConstraintOn, ends_each_choice_where_nothing_may_follow) {
   Answers answers(8);
   run({.sampling = {.temperature = 50, .seed = 1}, .choices = 8, .max_tokens = 50}, false, answers);
   std::set<int> firsts;
@@ -106,7 +117,7 @@ TEST(Constraint, ends_each_choice_where_nothing_may_follow) {
   EXPECT_GT(firsts.size(), 1u);  // they are drawn, each for itself
 }
 
-TEST(Constraint, min_tokens_bans_stop_tokens_while_others_are_possible) {
+TEST_P(ConstraintOn, min_tokens_bans_stop_tokens_while_others_are_possible) {
   Answers answers(4);
   run({.choices = 4, .max_tokens = 500, .min_tokens = 100, .stop_tokens = {Counting::kLast}}, true,
       answers);
@@ -116,7 +127,7 @@ TEST(Constraint, min_tokens_bans_stop_tokens_while_others_are_possible) {
   }
 }
 
-TEST(Constraint, min_tokens_gives_way_where_only_stop_tokens_are_possible) {
+TEST_P(ConstraintOn, min_tokens_gives_way_where_only_stop_tokens_are_possible) {
   Answers answers(1);
   run({.max_tokens = 500, .min_tokens = 100, .stop_tokens = {Counting::kLast}}, false, answers);
   expect_legal(answers.tokens[0]);
@@ -124,7 +135,7 @@ TEST(Constraint, min_tokens_gives_way_where_only_stop_tokens_are_possible) {
   EXPECT_EQ(answers.finish[0], Finish::stop);
 }
 
-TEST(Constraint, max_tokens_cuts_it_off) {
+TEST_P(ConstraintOn, max_tokens_cuts_it_off) {
   Answers answers(1);
   run({.max_tokens = 2}, true, answers);
   EXPECT_EQ(answers.tokens[0].size(), 2u);

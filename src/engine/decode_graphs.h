@@ -1,50 +1,52 @@
-// Decoding steps as recorded graphs: one launch for the hundreds of kernels of a forward pass. A graph
-// holds addresses and sizes, so there is one for each size of batch and of page table, made when first
-// needed; smaller steps are filled up to the next size.
+// Steps in which every sequence feeds as many tokens, as recorded graphs: one launch for the hundreds of
+// kernels of a forward pass and the sampler. A graph holds addresses and sizes, so there is one for each
+// size of batch and of page table, recorded ahead or when first needed; smaller steps are filled up to the
+// next size. All graphs share one scratch memory: they run one after another.
 #pragma once
+#include <functional>
 #include <map>
-#include <memory>
-#include <utility>
+#include <tuple>
 
 #include "device/arena.h"
-#include "device/buffer.h"
+#include "device/host_buffer.h"
 #include "engine/batch.h"
-#include "layers/pass.h"
-#include "model/loader.h"
 
 namespace rose {
 
 class DecodeGraphs {
  public:
-  DecodeGraphs(const LoadedModel& model, const KvCache& kv, Stream& stream)
-      : model_(&model), kv_(&kv), stream_(&stream) {}
+  // Puts a step on the stream: forward pass and sampling. Returns the logits.
+  using Pass = std::function<Tensor(const PlacedBatch&)>;
 
-  // Whether the step is one: every sequence feeds one token and samples, on a device with graphs.
-  bool takes(const HostBatch& batch) const;
+  DecodeGraphs(Stream& stream, Pass pass);
+  ~DecodeGraphs();
 
-  // Puts the forward pass on the stream; the logits of the step's rows, valid until the next call.
-  Tensor forward(const HostBatch& batch);
+  // Whether a step of this shape runs as a graph. Says once in the log where one should, but is too large.
+  bool takes(const HostBatch& batch);
+
+  // Puts it on the stream, `begun` after the upload; `staging` must stay as it is until the device has read
+  // it. The logits of the step's rows are good until the next call.
+  Tensor run(const HostBatch& batch, HostBuffer& staging, Event* begun);
+
+  // Records ahead what decodes up to `seqs` sequences of up to `pages` pages, the largest first.
+  void record_ahead(int seqs, int pages, const std::function<void(int done, int of)>& progress);
+
+  int recorded() const { return int(graphs_.size()); }
+  int64_t scratch_bytes() const { return scratch_.bytes(); }
 
  private:
   struct Recorded {
-    Recorded(const Device& device) : device(&device), scratch(device) {}
-    Recorded(const Recorded&) = delete;
-    ~Recorded() {
-      if (graph) device->release_graph(graph);
-    }
-    const Device* device;
-    Arena scratch;  // of the pass: what the graph's kernels point into
-    Batch batch;
+    void* input = nullptr;
     Tensor logits;
     Graph* graph = nullptr;
   };
+  Recorded& recorded(const HostBatch& padded);
 
-  Recorded& recorded(int seqs, int width);
-
-  const LoadedModel* model_;
-  const KvCache* kv_;
   Stream* stream_;
-  std::map<std::pair<int, int>, std::unique_ptr<Recorded>> recorded_;  // by sequences and width
+  Pass pass_;
+  Arena scratch_;  // never joined: graphs point into it
+  std::map<std::tuple<int, int, bool, int>, Recorded> graphs_;  // sequences, tokens of each, width
+  bool told_ = false;
 };
 
 }  // namespace rose

@@ -44,13 +44,15 @@ struct Schedule {
   std::vector<int> goldens;
   int choices = 1;
   int rounds = 1;  // the same prompts again, to find them cached
+  bool eager = false;
 };
 
 // Runs all at once, as far as the limits allow, and compares.
 SchedulerCounts run(const LoadedModel& model, Stream& stream, const std::vector<Golden>& goldens,
                     const Schedule& schedule) {
   SCOPED_TRACE(strf("%s, %s, %s", model.ops->name, model.recipe->name, schedule.name));
-  auto runner = Runner::make(model, stream, model.model->config().vocab, schedule.limits.pages);
+  auto runner =
+      Runner::make(model, stream, schedule.limits.pages, {.vocab = model.model->config().vocab});
   EXPECT_TRUE(runner) << runner.error().message;
   Scheduler scheduler(schedule.limits);
   std::map<std::pair<uint64_t, int>, std::vector<int>> answers;
@@ -71,10 +73,13 @@ SchedulerCounts run(const LoadedModel& model, Stream& stream, const std::vector<
         first->siblings.push_back(make_sequence(request, uint64_t(id), choice, 0, context));
       scheduler.add(std::move(first));
     }
+    std::unique_ptr<Flight> under_way;  // one step ahead, on every device
     while (!scheduler.idle()) {
-      const auto flight = runner->launch(scheduler.plan());
-      runner->land(*flight);
-      scheduler.settle(flight->step, flight->results, tell);
+      Step step = scheduler.plan();
+      std::unique_ptr<Flight> launched;
+      if (!step.empty()) launched = runner->launch(std::move(step));
+      if (under_way) scheduler.settle(under_way->step, runner->land(*under_way), tell);
+      under_way = std::move(launched);
       scheduler.check();
     }
     for (const int id : schedule.goldens)
@@ -108,6 +113,7 @@ TEST(DemoModel, any_schedule_gives_the_golden_answers) {
   };
   counts({"one at a time", limits(4096, 1, 40, 80), all});
   counts({"all at once", limits(4096, 8, 128, 128), all});
+  if (ops.device->begin_graph) counts({"eager", limits(4096, 8, 128, 128), all, 1, 1, true});
   counts({"chunks of 37", limits(37, 8, 64, 32), some});
   const SchedulerCounts few = counts({"few pages", limits(150, 8, 14, 7), some});
   EXPECT_GT(few.preemptions, 0);

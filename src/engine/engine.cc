@@ -1,9 +1,11 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -14,6 +16,8 @@
 namespace rose {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 class EngineLoop final : public Engine {
  public:
@@ -67,6 +71,7 @@ class EngineLoop final : public Engine {
   void run();
   bool take_messages();
   void turn();
+  void settle();
   void accept(Message message);
   void tell(const Sequence& sequence, Sampled* sampled);
   void publish();
@@ -79,6 +84,7 @@ class EngineLoop final : public Engine {
   // Of the engine's thread alone.
   Runner runner_;
   Scheduler scheduler_;
+  std::unique_ptr<Flight> flight_;  // the step under way
   std::map<RequestId, Client> clients_;
   std::vector<News> news_;  // of this turn
   EngineStats counts_;      // what the scheduler does not count
@@ -172,6 +178,7 @@ EngineStats EngineLoop::stats() const {
 void EngineLoop::run() {
   while (take_messages()) turn();
   scheduler_.cancel_all(tell_);
+  settle();
   publish();
   deliver();
 }
@@ -224,19 +231,30 @@ void EngineLoop::accept(Message message) {
   scheduler_.add(std::move(first));
 }
 
-// One step. The host's device computes while `launch` is called, so the step is settled at once; a
-// device that works on its own may be given the next one first (engine/scheduler.h).
+// One step. Where the device works on its own, it runs this step while the host settles the one before
+// and plans the next: tokens are told one step late, and what an end comes too late to prevent is dropped.
+// The host's own device is done when `launch` returns, so its step is settled at once.
 void EngineLoop::turn() {
+  if (scheduler_.needs_tokens()) settle();
   Step step = scheduler_.plan();
+  std::unique_ptr<Flight> launched;
   if (!step.empty()) {
-    const std::unique_ptr<Flight> flight = runner_.launch(std::move(step));
-    runner_.land(*flight);
-    scheduler_.settle(flight->step, flight->results, tell_);
+    launched = runner_.launch(std::move(step));
     ++counts_.steps;
   }
+  settle();
+  flight_ = std::move(launched);
+  if (!runner_.works_ahead()) settle();
   if (options_.check_invariants) scheduler_.check();
   publish();
   deliver();
+}
+
+// Takes in what came of the step under way, if there is one.
+void EngineLoop::settle() {
+  if (!flight_) return;
+  scheduler_.settle(flight_->step, runner_.land(*flight_), tell_);
+  flight_.reset();
 }
 
 void EngineLoop::tell(const Sequence& sequence, Sampled* sampled) {
@@ -251,7 +269,7 @@ void EngineLoop::tell(const Sequence& sequence, Sampled* sampled) {
     update.tokens.push_back({
         .token = sampled->token,
         .logprob = sampled->logprob,
-        .top = std::move(sampled->top),
+        .top = {sampled->alternatives().begin(), sampled->alternatives().end()},
     });
     ++counts_.generated_tokens;
   }
@@ -325,19 +343,61 @@ Status check_options(const EngineOptions& options, const ModelConfig& config) {
   return Done{};
 }
 
+// On a device with recorded steps: the largest step there may be, so that its scratch memory is there, and
+// all decoding steps recorded, so that no request waits for it.
+void warm_up(Launcher& launcher, const EngineOptions& options, const KvMemory& memory,
+             const std::function<void(const LoadProgress&)>& progress) {
+  if (!launcher.records()) return;
+  // Many beginnings of sequences, all in one page: it is nobody's yet, and its numbers do not matter.
+  HostBatch step = {.first = {0}, .width = 1};
+  for (int token = 0; token < options.max_tokens_per_step; ++token) {
+    const int seq = token / kPageSize;
+    step.token_ids.push_back(0);
+    step.positions.push_back(token % kPageSize);
+    step.sequence.push_back(seq);
+    if (token % kPageSize == 0)
+      for (auto& table : step.pages) table.push_back(0);
+    if (token % kPageSize == kPageSize - 1 || token + 1 == options.max_tokens_per_step)
+      step.first.push_back(token + 1);
+  }
+  const int samples = std::min(options.max_seqs, options.max_tokens_per_step);
+  step.sampled.resize(size_t(samples));
+  std::iota(step.sampled.begin(), step.sampled.end(), 0);
+  step.rows.assign(size_t(samples), {.temperature = 0});
+  launcher.land(launcher.launch(std::move(step)));
+
+  const auto start = Clock::now();
+  const auto tell = [&](int done, int of) {
+    if (progress)
+      progress({.phase = "steps",
+                .bytes = done,
+                .total = of,
+                .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+                .pieces = true});
+  };
+  if (!options.enforce_eager)
+    launcher.graphs().record_ahead(options.max_seqs,
+                                   (memory.max_context + kPageSize - 1) / kPageSize, tell);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::start(LoadedModel& model, Stream& stream,
-                                              const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> Engine::start(
+    LoadedModel& model, Stream& stream, const EngineOptions& options,
+    const std::function<void(const LoadProgress&)>& progress) {
   ROSE_CHECK(stream.scratch && stream.device, "engine: the stream has no device or scratch memory");
   const ModelConfig& config = model.model->config();
   TRY(check_options(options, config));
   const KvSpec spec = model.model->kv_spec(model.recipe->kv);
-  const KvMemory memory =
-      TRY(plan_kv(spec, options, config.max_context, stream.device->free_bytes()));
+  KvMemory memory = TRY(plan_kv(spec, options, config.max_context, stream.device->free_bytes()));
   EngineOptions chosen = options;
   if (chosen.vocab == 0) chosen.vocab = config.vocab;
-  Runner runner = TRY(Runner::make(model, stream, chosen.vocab, memory.pages));
+  Runner runner = TRY(Runner::make(model, stream, memory.pages,
+                                   {.vocab = chosen.vocab,
+                                    .most_samples = chosen.max_seqs,
+                                    .enforce_eager = chosen.enforce_eager}));
+  warm_up(runner.launcher(), chosen, memory, progress);
+  memory.scratch_bytes = stream.scratch->bytes() + runner.launcher().graphs().scratch_bytes();
   return std::make_unique<EngineLoop>(chosen, memory, std::max(spec.window, 1), std::move(runner));
 }
 

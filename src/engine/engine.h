@@ -17,6 +17,7 @@ struct EngineOptions {
   int64_t max_waiting_tokens = 0;  // of their prompts; 0: no limit
   int64_t kv_bytes = 0;            // memory for keys and values; 0: a share of what is free
   bool prefix_cache = true;
+  bool enforce_eager = false;     // no step as a recorded graph
   int vocab = 0;                  // tokens that exist (the tokenizer's); 0: the model's rows
   bool check_invariants = false;  // after each step; tests
 };
@@ -44,15 +45,17 @@ struct KvMemory {
   int pages[kPools] = {};
   int64_t bytes = 0;
   int max_context = 0;  // tokens of one sequence: what was asked for, and what the pages hold
+  int64_t scratch_bytes = 0;  // beside them, for steps
 };
 
 using RequestId = uint64_t;
 
 class Engine {
  public:
-  // The model, its ops and the stream must outlive the engine.
-  static Result<std::unique_ptr<Engine>> start(LoadedModel& model, Stream& stream,
-                                               const EngineOptions& options);
+  // The model, its ops and the stream must outlive the engine. `progress` hears of what is made ready ahead.
+  static Result<std::unique_ptr<Engine>> start(
+      LoadedModel& model, Stream& stream, const EngineOptions& options,
+      const std::function<void(const LoadProgress&)>& progress = {});
   virtual ~Engine() = default;  // cancels what runs and joins the thread
 
   // From any thread. Refuses what can never fit (invalid) and what the queue cannot hold (busy);

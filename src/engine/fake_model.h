@@ -76,9 +76,13 @@ class FakeModel final : public Model {
                  position);
       return kv.pages.as<float>()[int64_t(page) * 2 * kPageSize + position % kPageSize];
     };
+    const auto token_id = [&](int t) {
+      const int id = batch.token_ids.as<int32_t>()[t];
+      return id < 0 ? std::max(batch.newest.as<int32_t>()[-1 - id], 0) : id;
+    };
     for (int layer = 0; layer < 2; ++layer)
       for (int t = 0; t < batch.tokens; ++t)
-        cell(layer, t, batch.positions.as<int32_t>()[t]) = float(batch.token_ids.as<int32_t>()[t]);
+        cell(layer, t, batch.positions.as<int32_t>()[t]) = float(token_id(t));
 
     const int samples = batch.sampled.dim(0);
     const Tensor logits = pass.stream.scratch->take(DType::f32, {samples, kFakeVocab});
@@ -91,8 +95,7 @@ class FakeModel final : public Model {
         window = hash_token(window, i, int(cell(0, t, i)));
       for (int token = 0; token < kFakeVocab; ++token)
         logits.as<float>()[row * kFakeVocab + token] = fake_logit(all, window, token);
-      if (change_logits)
-        change_logits(batch.token_ids.as<int32_t>()[t], logits.as<float>() + row * kFakeVocab);
+      if (change_logits) change_logits(token_id(t), logits.as<float>() + row * kFakeVocab);
     }
     return logits;
   }
@@ -104,9 +107,26 @@ class FakeModel final : public Model {
   ModelConfig config_;
 };
 
+// The host as a device that works on its own: launches are there to be waited for, so that the engine
+// stays one step ahead, as with a GPU.
+inline const Device& late_device() {
+  static const Device device = [] {
+    Device late = host_device();
+    late.name = "late";
+    late.make_event = [] { return static_cast<Event*>(nullptr); };
+    late.record_event = [](Stream&, Event*) {};
+    late.await_event = [](Event*) {};
+    late.seconds_between = [](Event*, Event*) { return 0.0; };
+    late.release_event = [](Event*) {};
+    return late;
+  }();
+  return device;
+}
+
 // All that an engine needs around it.
 struct FakeHost {
-  FakeHost() {
+  explicit FakeHost(const Device& device = host_device())
+      : scratch(device), stream{.device = &device, .threads = &threads, .scratch = &scratch} {
     auto owned = std::make_unique<FakeModel>();
     model = owned.get();
     loaded.model = std::move(owned);
@@ -116,8 +136,8 @@ struct FakeHost {
   FakeModel* model;
   LoadedModel loaded;
   ThreadPool threads{1};
-  Arena scratch{host_device()};
-  Stream stream{.device = &host_device(), .threads = &threads, .scratch = &scratch};
+  Arena scratch;
+  Stream stream;
 };
 
 // As many bytes as give these pools: of the fake model's pages, full and sliding.

@@ -2,48 +2,39 @@
 #pragma once
 #include <memory>
 
-#include "engine/decode_graphs.h"
+#include "engine/launcher.h"
 #include "engine/scheduler.h"
-#include "layers/pass.h"
-#include "model/loader.h"
 
 namespace rose {
 
-// A step under way. Its results are there when it has landed.
+// A step under way.
 struct Flight {
   Step step;
-  std::vector<SampleRow> rows;
-  std::vector<Sampled> results;  // one for each slice that samples, in order
+  int64_t number;  // of the launch
 };
 
 class Runner {
  public:
-  // `model` and `stream` must outlive it. `vocab`: tokens that may be sampled.
-  static Result<Runner> make(const LoadedModel& model, Stream& stream, int vocab,
-                             const int (&pages)[kPools]);
+  // `model` and `stream` must outlive it.
+  static Result<Runner> make(const LoadedModel& model, Stream& stream, const int (&pages)[kPools],
+                             const LauncherOptions& options);
 
-  // Puts the step on the stream. The tokens that it feeds must be known; on a device that works on
-  // its own, the call returns before the step is done.
+  // Puts the step on the stream: it may feed what the step before draws. Where the device works on its
+  // own, the call returns before the step is done, and the next may be launched before it has landed.
   std::unique_ptr<Flight> launch(Step step);
-  void land(Flight& flight);  // waits for it
+  // Waits for it: one result for each slice that samples, in order, good until the next launch but one.
+  std::span<Sampled> land(const Flight& flight) { return launcher_->land(flight.number); }
+  bool works_ahead() const { return launcher_->works_ahead(); }
 
   const KvCache& kv() const { return *kv_; }
+  Launcher& launcher() { return *launcher_; }
 
  private:
-  Runner(const LoadedModel& model, Stream& stream, int vocab, KvCache kv)
-      : model_(&model),
-        stream_(&stream),
-        vocab_(vocab),
-        kv_(std::make_unique<KvCache>(std::move(kv))),
-        graphs_(std::make_unique<DecodeGraphs>(model, *kv_, stream)) {}
+  Runner(std::unique_ptr<KvCache> kv, std::unique_ptr<Launcher> launcher)
+      : kv_(std::move(kv)), launcher_(std::move(launcher)) {}
 
-  Tensor forward(const HostBatch& batch);
-
-  const LoadedModel* model_;
-  Stream* stream_;
-  int vocab_;
-  std::unique_ptr<KvCache> kv_;  // the graphs point to it
-  std::unique_ptr<DecodeGraphs> graphs_;
+  std::unique_ptr<KvCache> kv_;  // the launcher points to it
+  std::unique_ptr<Launcher> launcher_;
 };
 
 }  // namespace rose

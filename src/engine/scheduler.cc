@@ -43,6 +43,7 @@ Step Scheduler::plan() {
   }
 
   Step step;
+  samples_ = 0;
   int budget = limits_.tokens_per_step;
   for (size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = *running_[i];
@@ -129,13 +130,17 @@ int Scheduler::take_page(Pool pool) {
 void Scheduler::launch(Sequence& sequence, int count, Step& step) {
   const int first = sequence.computed;
   sequence.computed += count;
+  const int newest = sequence.computed > int(sequence.tokens.size()) ? sequence.sample : -1;
   const bool samples = sequence.computed == sequence.length;
-  if (samples) ++sequence.length;
+  if (samples) {
+    ++sequence.length;
+    sequence.sample = samples_++;
+  }
   ++sequence.steps_under_way;
   const int of_prompt = std::max(0, std::min(sequence.computed, sequence.prompt) - first);
   counts_.prompt_tokens += of_prompt;
   waiting_.charge(sequence, of_prompt, int(samples));
-  step.push_back({&sequence, first, count, samples, sequence.epoch});
+  step.push_back({&sequence, first, count, samples, sequence.epoch, newest});
 }
 
 // Before the window leaves them: the prefix cache keeps some of the sliding pages.
@@ -244,6 +249,12 @@ void Scheduler::cancel_if(const std::function<bool(const Sequence&)>& chosen, co
     tell(*found[i], nullptr);
   }
   reap();
+}
+
+bool Scheduler::needs_tokens() const {
+  return std::any_of(running_.begin(), running_.end(), [](const auto& sequence) {
+    return sequence->depends_on_tokens() && sequence->length > int(sequence->tokens.size());
+  });
 }
 
 int Scheduler::waiting() const {

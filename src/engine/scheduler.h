@@ -22,6 +22,8 @@ struct Slice {
   int count;
   bool samples;    // these reach the end of what is known: the next token is drawn
   uint32_t epoch;  // of the sequence when it was planned
+  // Which sample of the step before is the last token fed, where the host does not know it yet; else -1.
+  int newest = -1;
 };
 using Step = std::vector<Slice>;
 
@@ -50,6 +52,10 @@ class Scheduler {
 
   // The next step; empty if nothing can be computed now. Its sequences live until it is settled.
   Step plan();
+
+  // Somebody's next token depends on values that are still being computed (a grammar, penalties): the
+  // step under way must be settled before the next is planned.
+  bool needs_tokens() const;
 
   // What came of a step: one result for each slice that samples, in order. `tell` hears of each new
   // token and each end. Results for sequences that gave way or ended meanwhile are dropped.
@@ -96,6 +102,7 @@ class Scheduler {
   WaitingQueue waiting_;
   std::vector<std::unique_ptr<Sequence>> leaving_;  // ended, but in a step under way
   uint64_t arrivals_ = 0;
+  int samples_ = 0;  // of the step that is being planned
   SchedulerCounts counts_;
 };
 

@@ -302,8 +302,8 @@ TEST(SchedulerDeath, what_can_never_fit_was_to_be_refused_before) {
 // ---- random schedules
 
 // What a device does, in a few lines: token ids are written into pages, and each sampled token is a
-// hash of all that its position sees there. The newest token of a sequence is known here one step
-// before the scheduler hears of it.
+// hash of all that its position sees there. What a step draws is known here one step before the
+// scheduler hears of it.
 class FakeDevice {
  public:
   FakeDevice(int full, int sliding)
@@ -316,9 +316,11 @@ class FakeDevice {
       const Sequence& sequence = *slice.sequence;
       for (int i = slice.first; i < slice.first + slice.count; ++i)
         for (const Pool pool : {Pool::full, Pool::sliding})
-          cell(sequence, pool, i) =
-              i < int(sequence.tokens.size()) ? sequence.tokens[size_t(i)] : newest_.at(&sequence);
+          cell(sequence, pool, i) = i < int(sequence.tokens.size())
+                                        ? sequence.tokens[size_t(i)]
+                                        : newest_.at(size_t(slice.newest));
     }
+    std::vector<int> drawn;
     for (const Slice& slice : step) {
       if (!slice.samples) continue;
       const Sequence& sequence = *slice.sequence;
@@ -328,9 +330,10 @@ class FakeDevice {
         all = testing::hash_token(all, i, cell(sequence, Pool::full, i));
       for (int i = std::max(0, position - testing::kFakeWindow + 1); i <= position; ++i)
         window = testing::hash_token(window, i, cell(sequence, Pool::sliding, i));
-      newest_[&sequence] = testing::fake_choice(all, window);
-      results.push_back({.token = newest_[&sequence], .top = {}});
+      drawn.push_back(testing::fake_choice(all, window));
+      results.push_back({.token = drawn.back(), .top = {}});
     }
+    if (!drawn.empty()) newest_ = drawn;
     return results;
   }
 
@@ -340,7 +343,7 @@ class FakeDevice {
     return cells_[int(pool)].at(size_t(page * kPageSize + position % kPageSize));
   }
   std::vector<int> cells_[kPools];
-  std::map<const Sequence*, int> newest_;
+  std::vector<int> newest_;
 };
 
 struct Covered {

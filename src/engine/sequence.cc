@@ -43,17 +43,20 @@ SampleRow Sequence::sample_row(int position) const {
       .logprobs = sampling.logprobs,
       .bias = sampling.logit_bias,
       .counts = counts_,
+      .later = constraint != nullptr,
   };
-  std::span<const uint32_t> allowed;
-  if (constraint) {
-    ROSE_CHECK(position == int(tokens.size()),
-               "sequence: token %d is drawn under a constraint, %zu are known", position,
-               tokens.size());
-    allowed = constraint->mask();
-    row.allowed = allowed.data();
-  }
-  if (position < min_length && (!constraint || may_go_on(allowed))) row.banned = stop_tokens;
+  ROSE_CHECK(!depends_on_tokens() || position == int(tokens.size()),
+             "sequence: token %d depends on those before, of which %zu are known", position,
+             tokens.size());
+  if (position < min_length && !constraint) row.banned = stop_tokens;
   return row;
+}
+
+void Sequence::constrain(SampleRow& row) const {
+  const std::span<const uint32_t> allowed = constraint->mask();
+  row.allowed = allowed.data();
+  row.later = false;
+  if (int(row.position) < min_length && may_go_on(allowed)) row.banned = stop_tokens;
 }
 
 // A token that does not stop is possible.

@@ -43,6 +43,7 @@ struct Sequence {
   std::chrono::steady_clock::time_point submitted = {}, began = {};  // began: when admitted first
   Finish finish = Finish::none;
 
+  int sample = -1;     // which of the newest step's samples is its own
   uint32_t epoch = 0;  // raised when it gives up its pages: results of older steps do not count
   int steps_under_way = 0;
 
@@ -57,11 +58,15 @@ struct Sequence {
            sampling.repetition_penalty != 1;
   }
 
+  // How a token is drawn depends on those before: such a sequence cannot be planned a step ahead.
+  bool depends_on_tokens() const { return constraint != nullptr || penalized(); }
+
   // Appends a sampled token and says whether it was the last.
   Finish append(int token);
-  // How the token at `position` is drawn. The views are into this sequence. Under a constraint all
-  // tokens before it must be known: such a sequence cannot be planned a step ahead.
+  // How the token at `position` is drawn. The views are into this sequence. Under a constraint the row is
+  // `later`: what it allows takes a while to find out, so a device may begin without it.
   SampleRow sample_row(int position) const;
+  void constrain(SampleRow& row) const;
 
  private:
   friend std::unique_ptr<Sequence> make_sequence(const Request&, uint64_t id, int choice,

@@ -9,11 +9,12 @@ namespace rose {
 struct Batch {
   int tokens = 0;
   int seqs = 0;
-  Tensor token_ids;      // [tokens]  i32
+  Tensor token_ids;      // [tokens]  i32, or -1 - i: newest[i]
   Tensor positions;      // [tokens]  i32, of each token in its sequence
   Tensor sequence;       // [tokens]  i32, which sequence each token belongs to
   Tensor first;          // [seqs + 1]  i32
   Tensor pages[kPools];  // [seqs, table width]  i32, page tables (cache/kv_cache.h)
+  Tensor newest;         // [n]  i32, what the step before drew (kernels/embed/embed.h); or none
   Tensor sampled;        // [samples]  i32, the rows of the step whose logits are wanted
 };
 

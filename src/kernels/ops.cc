@@ -18,6 +18,7 @@ const Ops& reference_ops() {
       .keeps = [](Format) { return true; },
       .weight_bytes = ref::weight_bytes,
       .pack = ref::pack,
+      .generate = ref::generate,
       .embed = ref::embed,
       .rms_norm = ref::rms_norm,
       .matmul = ref::matmul,
@@ -34,15 +35,16 @@ const Ops& reference_ops() {
 namespace {
 
 #if ROSE_CUDA
-const Ops* cuda_ops() {
-  if (cuda_devices() == 0) return nullptr;
+const Ops* cuda_ops_on(int index) {
+  if (index >= cuda_devices()) return nullptr;
   static const Ops kCuda = {
       .name = "cuda sm_90a",
-      .device = &cuda_device(0),
+      .device = &cuda_device(index),
       .defaults = {.recipe = "mxfp4", .step_tokens = 2048},
       .keeps = cuda::keeps,
       .weight_bytes = cuda::weight_bytes,
       .pack = cuda::pack,
+      .generate = cuda::generate,
       .embed = cuda::embed,
       .rms_norm = cuda::rms_norm,
       .matmul = cuda::matmul,
@@ -53,11 +55,22 @@ const Ops* cuda_ops() {
       .gather = cuda::gather,
       .sample = cuda::sample,
   };
+  ROSE_CHECK(kCuda.device == &cuda_device(index), "one GPU serves a process");
   return &kCuda;
 }
 #else
-const Ops* cuda_ops() { return nullptr; }
+const Ops* cuda_ops_on(int) { return nullptr; }
 #endif
+
+const Ops* cuda_ops() { return cuda_ops_on(0); }
+
+// The N of "cuda:N", or -1.
+int gpu_index(const std::string& device) {
+  const std::string start = "cuda:";
+  if (!device.starts_with(start) || device.size() == start.size() || device.size() > 8) return -1;
+  const std::string digits = device.substr(start.size());
+  return digits.find_first_not_of("0123456789") == std::string::npos ? std::stoi(digits) : -1;
+}
 
 // A backend by the name of its device. Several may share a device; the last that runs is the fastest.
 struct Backend {
@@ -83,6 +96,9 @@ std::vector<const Ops*> available_ops() {
 
 Result<const Ops*> find_ops(const std::string& device) {
   if (device == "auto") return available_ops().back();
+  // Before any other GPU is asked: the first that is serves the process.
+  if (const int index = gpu_index(device); index >= 0)
+    if (const Ops* ops = cuda_ops_on(index)) return ops;
   const Ops* found = nullptr;
   std::string names = "auto";
   for (const Backend& backend : kBackends) {

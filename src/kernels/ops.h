@@ -20,6 +20,7 @@ struct Experts;
 struct Gather;
 struct Sample;
 struct Pack;
+struct Generate;
 
 // How a backend is best used, unless asked otherwise.
 struct Defaults {
@@ -36,6 +37,7 @@ struct Ops {
   bool (*keeps)(Format format) = nullptr;  // see below
   int64_t (*weight_bytes)(Format format, int experts, int rows, int columns);
   void (*pack)(Stream&, const Pack&);
+  void (*generate)(Stream&, const Generate&);
 
   void (*embed)(Stream&, const Embed&);
   void (*rms_norm)(Stream&, const RmsNorm&);
@@ -60,7 +62,7 @@ const Ops& reference_ops();  // plain loops: slow, small, and the oracle of ever
 // Every table this computer can run, the reference first, the fastest last.
 std::vector<const Ops*> available_ops();
 
-// By the name of a device: "auto", "cpu", "ref". The error lists what there is.
+// By the name of a device: "auto", "cpu", "ref", "cuda", "cuda:1". The error lists what there is.
 Result<const Ops*> find_ops(const std::string& device);
 
 }  // namespace rose

@@ -8,6 +8,7 @@ namespace rose::ref {
 
 int64_t weight_bytes(Format format, int experts, int rows, int columns);
 void pack(Stream&, const Pack&);
+void generate(Stream&, const Generate&);
 
 void embed(Stream&, const Embed&);
 void rms_norm(Stream&, const RmsNorm&);

@@ -26,7 +26,7 @@ struct Weight {
   explicit operator bool() const { return data != nullptr; }
 };
 
-// A matrix as a checkpoint has it, in host memory.
+// A matrix as a checkpoint has it, in host memory, or in the device's where it was generated there.
 struct RawWeight {
   enum class Kind : uint8_t {
     bf16,             // [experts, rows, columns]  bf16
@@ -39,6 +39,7 @@ struct RawWeight {
   int columns = 0;
   const uint8_t* values = nullptr;  // unaligned: files promise no alignment
   const uint8_t* scales = nullptr;  // of mxfp4
+  bool on_device = false;
 };
 
 }  // namespace rose

@@ -241,7 +241,7 @@ void Checkpoint::drop(size_t row, int expert) {
   for (const Part& part : parts_of(row, expert)) part.file->drop(part.bytes);
 }
 
-RawWeight Checkpoint::matrix(size_t row, int expert, ThreadPool&) {
+Result<RawWeight> Checkpoint::matrix(size_t row, int expert) {
   const Row& from = rows_[row];
   const std::vector<Part> parts = parts_of(row, expert);
   RawWeight raw{.kind = from.kind,

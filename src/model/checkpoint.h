@@ -34,7 +34,7 @@ class Checkpoint {
   void drop(size_t row, int expert);  // it was read, and will not be again
 
   // One matrix of a row, valid until the next call.
-  RawWeight matrix(size_t row, int expert, ThreadPool&);
+  Result<RawWeight> matrix(size_t row, int expert);
 
   // The values [first, first + into.size()) of a row.
   void values(size_t row, int64_t first, std::span<bf16> into, ThreadPool&) const;

@@ -1,10 +1,10 @@
 #include "model/dummy.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "kernels/generate/generate.h"
 #include "tensor/bf16.h"
 #include "tensor/mxfp4.h"
 
@@ -12,9 +12,7 @@ namespace rose {
 
 namespace {
 
-constexpr int kQuantiles = 1 << 16;
-constexpr int64_t kGrain =
-    1 << 14;  // values of a thread's least piece; keeps pieces on whole words
+constexpr int kQuantiles = Generate::kTable;
 
 // The quantiles of the normal distribution in the middle of each of 65536 equal shares: drawing one
 // of them with 16 random bits is drawing from it.
@@ -37,52 +35,11 @@ const std::vector<float>& normal_quantiles() {
   return kTable;
 }
 
-// into[i] = value `first + i` of the stream: four to a random word. `first` is a multiple of 4.
-void draw_normal(uint64_t key, int64_t first, const std::vector<bf16>& table,
-                 std::span<bf16> into) {
-  const size_t whole = into.size() / 4 * 4;
-  const uint64_t word = uint64_t(first) / 4;
-  for (size_t i = 0; i < whole; i += 4) {
-    const uint64_t bits = random_bits(key, word + i / 4);
-    into[i] = table[bits & 0xffff];
-    into[i + 1] = table[bits >> 16 & 0xffff];
-    into[i + 2] = table[bits >> 32 & 0xffff];
-    into[i + 3] = table[bits >> 48];
-  }
-  for (size_t i = whole; i < into.size(); ++i)
-    into[i] = table[random_bits(key, word + i / 4) >> (i % 4 * 16) & 0xffff];
-}
-
-void fill_normal(uint64_t key, int64_t first, float mean, float deviation, std::span<bf16> into,
-                 ThreadPool& threads) {
-  ROSE_CHECK(first % 4 == 0, "dummy weights: drawing from value %ld on", long(first));
+std::vector<bf16> table_of(float mean, float deviation) {
   std::vector<bf16> table;  // 128 KiB: stays in the second-level cache
   for (const float quantile : normal_quantiles())
     table.push_back(to_bf16(mean + deviation * quantile));
-  threads.parallel_for(int64_t(into.size()), kGrain, [&](int64_t begin, int64_t end) {
-    draw_normal(key, first + begin, table, into.subspan(size_t(begin), size_t(end - begin)));
-  });
-}
-
-// Codes of all kinds equally often, eight bytes a random word.
-void fill_codes(uint64_t key, std::span<uint8_t> into, ThreadPool& threads) {
-  threads.parallel_for(int64_t(into.size()), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i += 8) {
-      const uint64_t bits = random_bits(key, uint64_t(i) / 8);
-      std::memcpy(&into[size_t(i)], &bits, size_t(std::min(end - i, int64_t(8))));
-    }
-  });
-}
-
-// Scale bytes one below, at (twice as often) and one above `middle`, 32 a random word.
-void fill_scales(uint64_t key, uint8_t middle, std::span<uint8_t> into, ThreadPool& threads) {
-  threads.parallel_for(int64_t(into.size()), kGrain, [&](int64_t begin, int64_t end) {
-    uint64_t bits = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      bits = i % 32 == 0 ? random_bits(key, uint64_t(i) / 32) : bits >> 2;
-      into[size_t(i)] = uint8_t(middle + "\0\1\1\2"[bits & 3] - 1);
-    }
-  });
+  return table;
 }
 
 // The scale byte with which random codes have deviation 1 / sqrt(columns): the codes' own mean square
@@ -114,7 +71,9 @@ constexpr Statistics kPlainStatistics[] = {
 
 }  // namespace
 
-DummyWeights::DummyWeights(std::span<const WeightRow> rows, uint64_t seed) {
+DummyWeights::DummyWeights(std::span<const WeightRow> rows, uint64_t seed, const Ops& ops,
+                           Stream& stream)
+    : ops_(&ops), stream_(&stream) {
   for (const WeightRow& row : rows) {
     const auto* packed = std::get_if<PackedWeight>(&row.into);
     const size_t rank = row.shape.size();
@@ -141,31 +100,64 @@ int64_t DummyWeights::bytes(size_t row) const {
   return r.kind == RawWeight::Kind::mxfp4 ? values / 2 + values / kMxBlock : values * 2;
 }
 
-RawWeight DummyWeights::matrix(size_t row, int expert, ThreadPool& threads) {
+Status DummyWeights::put_table(const Row& row) {
+  if (mean_ == row.mean && deviation_ == row.deviation) return Done{};
+  const std::vector<bf16> table = table_of(row.mean, row.deviation);
+  const int64_t bytes = int64_t(table.size() * sizeof(bf16));
+  if (table_.bytes() == 0) table_ = TRY(Buffer::allocate(*ops_->device, bytes));
+  ops_->device->upload(*stream_, table_.data(), table.data(), bytes);
+  ops_->device->synchronize(*stream_);
+  mean_ = row.mean;
+  deviation_ = row.deviation;
+  return Done{};
+}
+
+Result<RawWeight> DummyWeights::matrix(size_t row, int expert) {
   const Row& r = rows_[row];
   const uint64_t key = random_bits(r.key, uint64_t(expert));
-  const size_t bytes = size_t(this->bytes(row) / r.experts);
-  if (raw_.size() != bytes) raw_ = std::vector<uint8_t>(bytes);  // a smaller one gives memory back
-
-  RawWeight raw{
-      .kind = r.kind, .rows = int(r.rows), .columns = int(r.columns), .values = raw_.data()};
-  if (r.kind == RawWeight::Kind::mxfp4) {
-    const std::span<uint8_t> all = raw_;
-    const size_t codes = size_t(r.rows * r.columns / 2);
-    fill_codes(random_bits(key, 0), all.first(codes), threads);
-    fill_scales(random_bits(key, 1), middle_scale(r.columns), all.subspan(codes), threads);
-    raw.scales = raw_.data() + codes;
-  } else {
-    fill_normal(key, 0, r.mean, r.deviation,
-                {reinterpret_cast<bf16*>(raw_.data()), size_t(r.rows * r.columns)}, threads);
+  const int64_t bytes = this->bytes(row) / r.experts;
+  if (raw_.bytes() != bytes) {  // a smaller one gives memory back
+    ops_->device->synchronize(*stream_);
+    raw_ = Buffer();
+    raw_ = TRY(Buffer::allocate(*ops_->device, bytes));
   }
-  return raw;
+  auto* const raw = static_cast<uint8_t*>(raw_.data());
+  RawWeight matrix{.kind = r.kind,
+                   .rows = int(r.rows),
+                   .columns = int(r.columns),
+                   .values = raw,
+                   .on_device = true};
+  if (r.kind == RawWeight::Kind::mxfp4) {
+    const int64_t codes = r.rows * r.columns / 2;
+    ops_->generate(*stream_, {.to = raw, .count = codes, .key = random_bits(key, 0)});
+    ops_->generate(*stream_, {.kind = Generate::Kind::scales,
+                              .to = raw + codes,
+                              .count = bytes - codes,
+                              .key = random_bits(key, 1),
+                              .middle = middle_scale(r.columns)});
+    matrix.scales = raw + codes;
+  } else {
+    TRY(put_table(r));
+    ops_->generate(*stream_, {.kind = Generate::Kind::values,
+                              .to = raw,
+                              .count = r.rows * r.columns,
+                              .key = key,
+                              .table = static_cast<const bf16*>(table_.data())});
+  }
+  return matrix;
 }
 
 void DummyWeights::values(size_t row, int64_t first, std::span<bf16> into,
                           ThreadPool& threads) const {
   const Row& r = rows_[row];
-  fill_normal(r.key, first, r.mean, r.deviation, into, threads);
+  const std::vector<bf16> table = table_of(r.mean, r.deviation);
+  Stream host{.device = &host_device(), .threads = &threads, .scratch = nullptr};
+  reference_ops().generate(host, {.kind = Generate::Kind::values,
+                                  .to = into.data(),
+                                  .count = int64_t(into.size()),
+                                  .key = r.key,
+                                  .first = first,
+                                  .table = table.data()});
 }
 
 }  // namespace rose

@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/threads.h"
+#include "device/buffer.h"
+#include "kernels/ops.h"
 #include "model/weights.h"
 
 namespace rose {
@@ -13,13 +14,14 @@ namespace rose {
 // Stands in for a Checkpoint (checkpoint.h), with the same functions.
 class DummyWeights {
  public:
-  DummyWeights(std::span<const WeightRow> rows, uint64_t seed);
+  // Matrices are made where they are packed: in the device's memory.
+  DummyWeights(std::span<const WeightRow> rows, uint64_t seed, const Ops& ops, Stream& stream);
 
   RawWeight::Kind kind(size_t row) const { return rows_[row].kind; }
   int64_t bytes(size_t row) const;
   void expect(size_t) const {}
   void drop(size_t, int) {}
-  RawWeight matrix(size_t row, int expert, ThreadPool& threads);
+  Result<RawWeight> matrix(size_t row, int expert);
   void values(size_t row, int64_t first, std::span<bf16> into, ThreadPool& threads) const;
 
  private:
@@ -30,8 +32,14 @@ class DummyWeights {
     float mean, deviation;
   };
 
+  Status put_table(const Row& row);
+
+  const Ops* ops_;
+  Stream* stream_;
   std::vector<Row> rows_;
-  std::vector<uint8_t> raw_;  // the matrix last asked for
+  Buffer raw_;    // the matrix last asked for
+  Buffer table_;  // of values of this mean and deviation
+  float mean_ = 0, deviation_ = -1;
 };
 
 }  // namespace rose

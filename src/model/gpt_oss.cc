@@ -42,7 +42,11 @@ class GptOss final : public Model {
   Tensor forward(Pass& pass) const override {
     Tensor x = embedding_(pass);  // [tokens, hidden], the residual stream
     Tensor delta;                 // what the layer before wants added to it
-    for (const Block& block : blocks_) {
+    // What a block takes is given back when the next but one begins: nobody reads it then.
+    const Arena::Mark start = pass.stream.scratch->mark();
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const Block& block = blocks_[i];
+      if (i % 2 == 0) pass.stream.scratch->rewind(start);
       const Tensor in = block.attention_norm(pass, x, delta);
       pass.saw(x);
       delta = block.attention(pass, in);

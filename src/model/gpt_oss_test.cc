@@ -217,6 +217,8 @@ TEST(Ops, an_unknown_device_is_named) {
   ASSERT_FALSE(found.has_value());
   EXPECT_TRUE(found.error().message.starts_with("no device 'gpu'; this computer has: auto, ref"))
       << found.error().message;
+  for (const char* none : {"cuda:99", "cuda:", "cuda:x", "cuda:-1", "cuda:99999999999"})
+    EXPECT_FALSE(find_ops(none).has_value()) << none;
   EXPECT_EQ(*find_ops("ref"), &reference_ops());
   EXPECT_EQ(*find_ops("auto"), available_ops().back());
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 
 #include "base/check.h"
+#include "device/host_buffer.h"
 #include "kernels/pack/pack.h"
 #include "model/checkpoint.h"
 #include "model/dummy.h"
@@ -82,6 +84,61 @@ int64_t bytes_in_memory(const WeightRow& row, RawWeight::Kind kind, const Recipe
   return ops.weight_bytes(w.format, w.experts, w.rows, w.columns);
 }
 
+// Matrices of a file on their way to a device: all threads copy one into pinned memory while the device
+// packs the one before. Where the device is the host itself, they are packed from where they are.
+class Sending {
+ public:
+  explicit Sending(Stream& stream) : stream_(stream) {
+    const Device& device = *stream.device;
+    if (!device.make_event) return;
+    for (Piece& piece : pieces_) piece = {HostBuffer(device), device.make_event()};
+  }
+  Sending(const Sending&) = delete;
+  ~Sending() {
+    for (Piece& piece : pieces_) {
+      if (!piece.sent) continue;
+      stream_.device->await_event(piece.sent);
+      stream_.device->release_event(piece.sent);
+    }
+  }
+
+  Result<RawWeight> take(RawWeight raw) {
+    if (!stream_.device->make_event) return raw;
+    const int64_t values = int64_t(raw.experts) * raw.rows * raw.columns;
+    const bool mxfp4 = raw.kind == RawWeight::Kind::mxfp4;
+    const int64_t bytes = mxfp4 ? values / 2 : values * 2;
+    const int64_t scales = mxfp4 ? values / kMxBlock : 0;
+    HostBuffer& buffer = pieces_[next_].buffer;
+    stream_.device->await_event(pieces_[next_].sent);
+    TRY(buffer.reserve(bytes + scales));
+    const auto copy = [&](uint8_t* to, const uint8_t* from, int64_t count) {
+      stream_.threads->parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
+        std::memcpy(to + begin, from + begin, size_t(end - begin));
+      });
+    };
+    copy(buffer.data(), raw.values, bytes);
+    if (mxfp4) copy(buffer.data() + bytes, raw.scales, scales);
+    raw.values = buffer.data();
+    raw.scales = mxfp4 ? buffer.data() + bytes : nullptr;
+    return raw;
+  }
+  // What was taken last has been put on the stream.
+  void sent() {
+    if (!stream_.device->make_event) return;
+    stream_.device->record_event(stream_, pieces_[next_].sent);
+    next_ = 1 - next_;
+  }
+
+ private:
+  struct Piece {
+    HostBuffer buffer;
+    Event* sent = nullptr;
+  };
+  Stream& stream_;
+  Piece pieces_[2];
+  int next_ = 0;
+};
+
 // What fills the rows, whichever source the values come from.
 struct Filler {
   const Recipe& recipe;
@@ -90,6 +147,7 @@ struct Filler {
   LoadedModel& loaded;
   Phase& phase;
   int64_t* inexact;  // [rows], on the device: the census
+  Sending sending{stream};
 
   Result<void*> allocate(int64_t bytes) {
     loaded.memory.push_back(TRY(Buffer::allocate(*ops.device, bytes)));
@@ -103,9 +161,10 @@ struct Filler {
     to = shape_of(row, packed, source.kind(index), recipe);
     to.data = TRY(allocate(ops.weight_bytes(to.format, to.experts, to.rows, to.columns)));
     for (int expert = 0; expert < to.experts; ++expert) {
-      const RawWeight raw = source.matrix(index, expert, *stream.threads);
+      RawWeight raw = TRY(source.matrix(index, expert));
+      if (!raw.on_device) raw = TRY(sending.take(raw));
       ops.pack(stream, {.to = to, .from = raw, .first_expert = expert, .inexact = inexact + index});
-      ops.device->synchronize(stream);  // `raw` is reused
+      if (!raw.on_device) sending.sent();
       source.drop(index, expert);
       phase.add(source.bytes(index) / to.experts);
     }
@@ -192,6 +251,7 @@ Status fill_rows(Source& source, const std::vector<WeightRow>& rows, const Recip
                    rows[index].into),
         rows[index].name));
   }
+  ops.device->synchronize(stream);
   phase.end();
   take_census(source, rows, counts, stream, loaded);
   return Done{};
@@ -213,7 +273,7 @@ Result<LoadedModel> load(const LoadOptions& options, const std::string& place, c
 
   if (options.load_format == "dummy") {
     headers.end();
-    DummyWeights weights(rows, options.seed);
+    DummyWeights weights(rows, options.seed, ops, stream);
     TRY(fill_rows(weights, rows, recipe, stream, ops, progress, loaded));
   } else {
     Checkpoint checkpoint = TRY(Checkpoint::open(place, config));

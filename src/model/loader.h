@@ -19,10 +19,11 @@ struct LoadOptions {
 };
 
 struct LoadProgress {
-  const char* phase;  // "weights", …
-  int64_t bytes = 0;  // done so far
+  const char* phase;  // "weights", "steps", …
+  int64_t bytes = 0;  // done so far; of a phase that counts pieces: pieces
   int64_t total = 0;
   double seconds = 0;  // since the phase began
+  bool pieces = false;
 };
 
 // What packing lost of a tensor that the checkpoint has in MXFP4.

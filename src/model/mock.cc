@@ -36,13 +36,17 @@ int choose(const SampleRow& row, int wanted, int vocab) {
 
 // The "logits" are one column: the script's token.
 void sample(Stream&, const Sample& op) {
-  for (size_t i = 0; i < op.rows.size(); ++i) {
+  for (int i = 0; i < op.logits.dim(0); ++i) {
     const SampleRow& row = op.rows[i];
-    Sampled& result = op.results[i];
-    result.token = choose(row, int(op.logits.as<float>()[i]), op.vocab);
-    result.logprob = -0.125f;
-    for (int other = 0; other < row.logprobs; ++other)
-      result.top.push_back({(result.token + other) % op.vocab, -0.125f * float(other + 1)});
+    if (row.later) continue;
+    Sampled result = {.token = choose(row, int(op.logits.as<float>()[i]), op.vocab),
+                      .logprob = -0.125f,
+                      .top = {}};
+    for (; result.tops < row.logprobs; ++result.tops)
+      result.top[result.tops] = {(result.token + result.tops) % op.vocab,
+                                 -0.125f * float(result.tops + 1)};
+    op.tokens.as<int32_t>()[i] = result.token;
+    *row.result = result;
   }
 }
 

@@ -15,6 +15,7 @@ const Ops& table(const char* name) {
       .defaults = {.recipe = "q8", .step_tokens = 512, .kv_bytes = int64_t(4) << 30},
       .weight_bytes = cpu::weight_bytes,
       .pack = [](Stream& s, const Pack& op) { cpu::pack(kernels, s, op); },
+      .generate = ref::generate,
       .embed = ref::embed,
       .rms_norm = [](Stream& s, const RmsNorm& op) { cpu::rms_norm(kernels, s, op); },
       .matmul = [](Stream& s, const Matmul& op) { cpu::matmul(kernels, s, op); },

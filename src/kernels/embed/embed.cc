@@ -1,5 +1,7 @@
 #include "kernels/embed/embed.h"
 
+#include <algorithm>
+
 #include "kernels/ref.h"
 #include "kernels/ref_math.h"
 
@@ -14,9 +16,13 @@ void embed(Stream&, const Embed& op) {
 
   with_type_of(op.y, "embed", [&]<class T>(T) {
     for (int token = 0; token < tokens; ++token) {
-      ROSE_CHECK(ids[token] >= 0 && ids[token] < vocab, "embed: token id %d, the table has %ld",
-                 ids[token], long(vocab));
-      const bf16* from = op.table.as<bf16>() + ids[token] * hidden.size;
+      int id = ids[token];
+      if (id < 0) {
+        ROSE_CHECK(op.newest && ~id < op.newest.elements(), "embed: token %d is unknown", token);
+        id = std::max(op.newest.as<int32_t>()[~id], 0);
+      }
+      ROSE_CHECK(id < vocab, "embed: token id %d, the table has %ld", id, long(vocab));
+      const bf16* from = op.table.as<bf16>() + id * hidden.size;
       T* y = op.y.as<T>() + token * hidden.size;
       for (int h = 0; h < hidden; ++h) y[h] = from_f32<T>(to_f32(from[h]));
     }

@@ -15,6 +15,7 @@ template <class T>
 struct Params {
   T* y;                        // [tokens, hidden]
   const int* token_ids;        // [tokens]
+  const int* newest;           // [n] or null
   const __nv_bfloat16* table;  // [vocab, hidden]
   int hidden;
 };
@@ -24,7 +25,9 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__ Params<T> p) {
   wait_for_previous_kernel();
   let_next_kernel_start();
-  const __nv_bfloat16* row = p.table + int64_t(p.token_ids[blockIdx.x]) * p.hidden;
+  int id = p.token_ids[blockIdx.x];
+  if (id < 0) id = max(p.newest[~id], 0);
+  const __nv_bfloat16* row = p.table + int64_t(id) * p.hidden;
   T* y = p.y + int64_t(blockIdx.x) * p.hidden;
   for (int h = threadIdx.x; h < p.hidden; h += kThreads) y[h] = from_float<T>(to_float(row[h]));
 }
@@ -43,6 +46,7 @@ void embed(Stream& stream, const Embed& op) {
                             stream,
                             Params<T>{.y = elements<T>(op.y),
                                       .token_ids = op.token_ids.as<int>(),
+                                      .newest = static_cast<const int*>(op.newest.data),
                                       .table = elements<__nv_bfloat16>(op.table),
                                       .hidden = int(hidden)});
   });

@@ -16,6 +16,18 @@ TEST(Embed, takes_the_row_of_each_token) {
   EXPECT_EQ(rig.read(y).at, (std::vector<float>{5, -6, 1, 2, 5, -6}));
 }
 
+TEST(Embed, takes_what_the_step_before_drew) {
+  for (const Ops* ops : available_ops()) {
+    Rig rig(*ops);
+    const Tensor y = rig.empty(DType::f32, {4, 2});
+    rig.run(rig.ops().embed, Embed{.y = y,
+                                   .token_ids = rig.put(DType::i32, {4}, {-2, 1, -1, -3}),
+                                   .newest = rig.put(DType::i32, {3}, {1, 2, -1}),
+                                   .table = rig.put(DType::bf16, {3, 2}, {1, 2, 3, 4, 5, -6})});
+    EXPECT_EQ(rig.read(y).at, (std::vector<float>{5, -6, 3, 4, 3, 4, 1, 2})) << ops->name;
+  }
+}
+
 // A copy: bit for bit.
 TEST(Embed, backends_agree_with_the_reference) {
   constexpr int kShapes[][3] = {{1, 7, 8}, {5, 300, 192}, {130, 64, 2880}, {0, 9, 16}};

@@ -3,6 +3,7 @@
 // experts. Each slot's result has its own row until `combine` adds a token's in the order of its choices.
 #include <vector>
 
+#include "device/arena.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/layout.h"
 #include "kernels/cpu/linear.h"
@@ -107,6 +108,7 @@ void experts(const Kernels& kernels, Stream& stream, const Experts& op) {
   const int slots = int(tokens * top_k), ffn = op.down.columns;
   if (slots == 0) return;
 
+  const Taken own(*stream.scratch);
   const Plan plan = sort_slots(op, slots, int(top_k));
   const Inputs x = prepare_inputs(kernels, stream, op.x, op.gate_up.format);
   const Tensor h = stream.scratch->take(op.x.dtype, {slots, 2 * ffn});

@@ -1,3 +1,4 @@
+#include "device/arena.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/layout.h"
 #include "kernels/cpu/linear.h"
@@ -14,6 +15,7 @@ void matmul(const Kernels& kernels, Stream& stream, const Matmul& op) {
   activation_check("matmul", op.y, "y");
   if (tokens == 0) return;
 
+  const Taken own(*stream.scratch);
   const Inputs inputs = prepare_inputs(kernels, stream, op.x, op.weight.format);
   const int64_t scratch_bytes = dot_scratch_bytes(op.weight.columns);
   uint8_t* scratch = take_each<uint8_t>(stream, DType::u8, scratch_bytes);

@@ -255,28 +255,33 @@ void pack(Stream& stream, const Pack& op) {
   if (transposed) part = from.rows;  // its rows are not together
   const int64_t scales_at = (part * row_bytes + 255) / 256 * 256;
   const Turn turn;  // the staging memory is shared
-  uint8_t* staged = staging(stream, scales_at + part * row_scale_bytes);
+  uint8_t* const staged =
+      from.on_device ? nullptr : staging(stream, scales_at + part * row_scale_bytes);
 
   for (int expert = 0; expert < from.experts; ++expert)
     for (int64_t row = 0; row < from.rows; row += part) {
       const int64_t rows = std::min<int64_t>(part, from.rows - row);
       const int64_t first = int64_t(expert) * from.rows + row;
-      stream.device->upload(stream, staged, from.values + first * row_bytes, rows * row_bytes);
-      if (mxfp4)
-        stream.device->upload(stream, staged + scales_at, from.scales + first * row_scale_bytes,
-                              rows * row_scale_bytes);
+      const uint8_t* values = from.values + first * row_bytes;
+      const uint8_t* scales = mxfp4 ? from.scales + first * row_scale_bytes : nullptr;
+      if (!from.on_device) {
+        stream.device->upload(stream, staged, values, rows * row_bytes);
+        if (mxfp4)
+          stream.device->upload(stream, staged + scales_at, scales, rows * row_scale_bytes);
+        values = staged, scales = staged + scales_at;
+      }
       const int64_t block = int64_t(op.first_expert + expert) * to.row_blocks + row / kTile;
-      const float* scales = to.block_scales ? to.block_scales + block * to.stages()
-                            : to.row_scales ? to.row_scales + block * kTile
-                                            : nullptr;
+      const float* row_scales = to.block_scales ? to.block_scales + block * to.stages()
+                                : to.row_scales ? to.row_scales + block * kTile
+                                                : nullptr;
       launch<pack_kernel>(
           "pack", {.blocks = dim3(unsigned((rows + kTile - 1) / kTile)), .threads = kThreads},
           stream,
           Params{
               .tiles = const_cast<uint8_t*>(to.data) + block * to.units * tile_bytes(to.format),
-              .row_scales = const_cast<float*>(scales),
-              .from = {.values = staged,
-                       .scales = staged + scales_at,
+              .row_scales = const_cast<float*>(row_scales),
+              .from = {.values = values,
+                       .scales = scales,
                        .kind = from.kind,
                        .row_stride = from.rows,
                        .columns = from.columns},

@@ -4,10 +4,54 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/rng.h"
 #include "kernels/ref.h"
+
+namespace rose {
+
+namespace {
+
+size_t words_of(int vocab) { return size_t(vocab + 31) / 32; }
+
+// Every list of a row, as bytes and a way to say where they are now; pieces stay aligned.
+constexpr size_t kAlign = 8;
+size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+}  // namespace
+
+int64_t list_bytes(std::span<const SampleRow> rows, int vocab) {
+  size_t bytes = 0;
+  for (const SampleRow& row : rows)
+    bytes += aligned(row.bias.size_bytes()) + aligned(row.counts.size_bytes()) +
+             aligned(row.banned.size_bytes()) +
+             (row.allowed ? aligned(words_of(vocab) * sizeof(uint32_t)) : 0);
+  return int64_t(bytes);
+}
+
+void place_lists(std::span<SampleRow> rows, int vocab, uint8_t* staging, const void* device) {
+  size_t at = 0;
+  const auto place = [&]<class T>(std::span<const T>& list) {
+    if (list.empty()) return;
+    std::memcpy(staging + at, list.data(), list.size_bytes());
+    const void* there = static_cast<const uint8_t*>(device) + at;
+    at += aligned(list.size_bytes());
+    list = {static_cast<const T*>(there), list.size()};
+  };
+  for (SampleRow& row : rows) {
+    place(row.bias);
+    place(row.counts);
+    place(row.banned);
+    std::span<const uint32_t> mask(row.allowed, row.allowed ? words_of(vocab) : 0);
+    place(mask);
+    row.allowed = mask.data();
+  }
+}
+
+}  // namespace rose
 
 namespace rose::ref {
 
@@ -154,7 +198,7 @@ int draw(const SampleRow& row, const float* logits, int vocab, double most) {
 }
 
 Sampled sample_row(const SampleRow& row, float* logits, int vocab, std::vector<float>& own) {
-  Sampled result;
+  Sampled result = {};
   clean(row, logits, vocab);
   int best = largest(logits, vocab);
   if (best < 0) return result;
@@ -171,7 +215,7 @@ Sampled sample_row(const SampleRow& row, float* logits, int vocab, std::vector<f
     result.logprob = float(own[size_t(result.token)] - total);
     if (row.logprobs > 0)
       for (const Candidate& one : top(own.data(), vocab, std::min(row.logprobs, kMaxLogprobs)))
-        result.top.push_back({one.token, float(one.value - total)});
+        result.top[result.tops++] = {one.token, float(one.value - total)};
   }
   return result;
 }
@@ -179,17 +223,20 @@ Sampled sample_row(const SampleRow& row, float* logits, int vocab, std::vector<f
 }  // namespace
 
 void sample(Stream& stream, const Sample& op) {
-  Dim rows("rows", int64_t(op.rows.size())), columns("columns");
+  Dim rows("rows"), columns("columns");
   shape_check("sample", op.logits, "logits", {&rows, &columns});
-  ROSE_CHECK(op.results.size() == op.rows.size(), "sample: %zu results for %zu rows",
-             op.results.size(), op.rows.size());
+  shape_check("sample", op.tokens, "tokens", {&rows});
   ROSE_CHECK(op.vocab <= columns, "sample: vocab %d, %ld columns", op.vocab, long(columns));
 
   stream.threads->parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> own;
-    for (int64_t i = begin; i < end; ++i)
-      op.results[size_t(i)] =
-          sample_row(op.rows[size_t(i)], op.logits.as<float>() + i * columns, op.vocab, own);
+    for (int64_t i = begin; i < end; ++i) {
+      const SampleRow& row = op.rows[i];
+      if (row.later) continue;
+      const Sampled result = sample_row(row, op.logits.as<float>() + i * columns, op.vocab, own);
+      op.tokens.as<int32_t>()[i] = result.token;
+      if (row.result) *row.result = result;
+    }
   });
 }
 

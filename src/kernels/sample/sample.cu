@@ -1,13 +1,13 @@
-// The sampler of the reference (sample.h, sample.cc), a block a row. A row of the vocabulary stays in L2,
-// so that a pass over it costs a few microseconds; nothing is ever sorted: filters find the key of the
-// last token they keep, a byte at a time, from counts or sums of the tokens that share the bytes so far.
+// The sampler of the reference (sample.h, sample.cc). A row belongs to a cluster of blocks, each of which
+// keeps its share of the vocabulary in shared memory: the logits are read once, and a pass over them costs
+// a microsecond. Nothing is ever sorted: filters find the key of the last token they keep, a byte at a time,
+// from counts or sums of the tokens that share the bytes so far. Weights are summed as whole numbers, so
+// that the order of additions changes nothing. docs/kernels/sample.md
 #include "kernels/sample/sample.h"
 
-#include <algorithm>
-#include <cstring>
+#include <cooperative_groups.h>
 
 #include "base/rng.h"
-#include "device/arena.h"
 #include "device/launch.cuh"
 #include "device/ptx.cuh"
 #include "device/warp.cuh"
@@ -17,59 +17,48 @@ namespace rose::cuda {
 
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kBlocks = 8;  // of a cluster, which samples a row
+constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kWarp;
 constexpr float kNever = -INFINITY;
 constexpr float kMost = 3.402823466e38f;
 
-// A row's wishes, as the kernel reads them. Lists are parts of one array each.
-struct Row {
-  float temperature, top_p, min_p, presence, frequency, repetition;
-  int top_k, logprobs;
-  uint64_t seed, position;
-  int bias_begin, bias_end, count_begin, count_end, banned_begin, banned_end;
-  int allowed;  // words from the start of all masks; -1: none
-};
-
-struct Outcome {
-  int token;
-  float logprob;
-  int tops;
-  TokenLogprob top[kMaxLogprobs];
-};
-
 struct Params {
-  Outcome* outcomes;  // [rows]
-  float* logits;      // [rows, columns]
-  float* own;         // [rows, columns] or null: no row wants log-probabilities
-  const Row* rows;
-  const TokenBias* bias;
-  const TokenCount* counts;
-  const int* banned;
-  const uint32_t* allowed;
+  int* tokens;          // [rows]
+  const float* logits;  // [rows, columns]
+  const SampleRow* rows;
   int columns, vocab;
 };
 
-// --- a block's sums, in a fixed order ---------------------------------------------------
+// --- sums over the cluster, in every thread of it ------------------------------------------
 
 template <class T, class Combine>
-__device__ T block_reduce(T x, const Combine& combine) {
-  __shared__ T parts[kWarps];
+__device__ T cluster_reduce(T x, const Combine& combine) {
+  __shared__ T of_warp[kWarps], of_block;
 #pragma unroll
   for (int other = kWarp / 2; other > 0; other /= 2) x = combine(x, __shfl_xor_sync(~0u, x, other));
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = x;
   __syncthreads();
-  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
-  __syncthreads();
-  x = parts[threadIdx.x % kWarp];
-#pragma unroll
-  for (int other = kWarp / 2; other > 0; other /= 2) x = combine(x, __shfl_xor_sync(~0u, x, other));
+  if (threadIdx.x == 0) {
+    for (int warp = 1; warp < kWarps; ++warp) x = combine(x, of_warp[warp]);
+    of_block = x;
+  }
+  const auto cluster = cooperative_groups::this_cluster();
+  cluster.sync();
+  x = *cluster.map_shared_rank(&of_block, 0);
+  for (int block = 1; block < kBlocks; ++block)
+    x = combine(x, *cluster.map_shared_rank(&of_block, block));
+  cluster.sync();  // before the next one writes
   return x;
 }
-__device__ double block_total(double x) {
-  return block_reduce(x, [](double a, double b) { return a + b; });
+__device__ uint64_t cluster_total(uint64_t x) {
+  return cluster_reduce(x, [](uint64_t a, uint64_t b) { return a + b; });
 }
-__device__ uint64_t block_largest(uint64_t x) {
-  return block_reduce(x, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+__device__ double cluster_total(double x) {
+  return cluster_reduce(x, [](double a, double b) { return a + b; });
+}
+__device__ uint64_t cluster_largest(uint64_t x) {
+  return cluster_reduce(x, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
 }
 
 // --- the order of tokens ------------------------------------------------------------------
@@ -82,48 +71,66 @@ __device__ uint64_t key_of(float value, int token) {
 }
 __device__ int token_of(uint64_t key) { return int(~uint32_t(key)); }
 
-// The first token of the order that is possible and comes after `before`; key 0 where there is none.
-__device__ uint64_t next_largest(const float* values, int vocab, uint64_t before) {
-  uint64_t best = 0;
-  for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    if (values[i] == kNever) continue;
-    const uint64_t key = key_of(values[i], i);
-    if (key < before && key > best) best = key;
+// This block's tokens: [first, first + count), their values in shared memory.
+struct Share {
+  float* values;
+  int first, count;
+
+  __device__ bool has(int token) const { return token >= first && token < first + count; }
+  template <class Body>
+  __device__ void each(const Body& body) const {
+    for (int i = threadIdx.x; i < count; i += kThreads) body(values[i], first + i);
   }
-  return block_largest(best);
+};
+
+// The first token of the order that is possible and comes after `before`; key 0 where there is none.
+__device__ uint64_t next_largest(const Share& share, uint64_t before) {
+  uint64_t best = 0;
+  share.each([&](float value, int token) {
+    if (value == kNever) return;
+    const uint64_t key = key_of(value, token);
+    if (key < before && key > best) best = key;
+  });
+  return cluster_largest(best);
 }
 
 // The key of the last token to keep, if tokens are kept in order until `measure` of them adds up to
 // `wanted` or more. Keys are 64 bits: eight bytes, each found from a histogram of those whose higher
 // bytes match. Of all tokens together: at least one has measure > 0.
 template <class Measure>
-__device__ uint64_t last_kept(const float* values, int vocab, double wanted, uint64_t floor,
+__device__ uint64_t last_kept(const Share& share, uint64_t wanted, uint64_t floor,
                               const Measure& measure) {
-  __shared__ double bins[256];
-  __shared__ uint64_t found;
-  __shared__ double left;
+  __shared__ unsigned long long bins[256], sums[256];
+  __shared__ uint64_t found, left;
+  const auto cluster = cooperative_groups::this_cluster();
   if (threadIdx.x == 0) found = 0, left = wanted;
   for (int shift = 56; shift >= 0; shift -= 8) {
     if (threadIdx.x < 256) bins[threadIdx.x] = 0;
     __syncthreads();
     const uint64_t prefix = found;
-    for (int i = threadIdx.x; i < vocab; i += kThreads) {
-      const uint64_t key = key_of(values[i], i);
-      if (key < floor || (shift < 56 && key >> (shift + 8) != prefix >> (shift + 8))) continue;
-      const double part = measure(values[i]);
-      if (part > 0) atomicAdd(&bins[key >> shift & 255], part);
+    share.each([&](float value, int token) {
+      const uint64_t key = key_of(value, token);
+      if (key < floor || (shift < 56 && key >> (shift + 8) != prefix >> (shift + 8))) return;
+      const uint64_t part = measure(value);
+      if (part > 0) atomicAdd(&bins[key >> shift & 255], static_cast<unsigned long long>(part));
+    });
+    cluster.sync();
+    if (threadIdx.x < 256) {
+      unsigned long long sum = 0;
+      for (int block = 0; block < kBlocks; ++block)
+        sum += cluster.map_shared_rank(bins, block)[threadIdx.x];
+      sums[threadIdx.x] = sum;
     }
-    __syncthreads();
+    cluster.sync();
     if (threadIdx.x == 0) {
-      int bin = 255, last = -1;
-      for (; bin >= 0; --bin) {
-        if (bins[bin] == 0) continue;
+      int last = 0;
+      for (int bin = 255; bin >= 0; --bin) {
+        if (sums[bin] == 0) continue;
         last = bin;
-        if (bins[bin] >= left) break;
-        left -= bins[bin];
+        if (sums[bin] >= left) break;
+        left -= sums[bin];
       }
-      // Rounding may leave a rest after all of them: then the last is the one.
-      found |= uint64_t(last < 0 ? 0 : last) << shift;
+      found |= uint64_t(last) << shift;
     }
     __syncthreads();
   }
@@ -132,325 +139,218 @@ __device__ uint64_t last_kept(const float* values, int vocab, double wanted, uin
 
 // --- one row ---------------------------------------------------------------------------------
 
-__device__ void clean(const Params& p, const Row& row, float* logits) {
-  for (int i = threadIdx.x; i < p.vocab; i += kThreads) {
-    const bool allowed = row.allowed < 0 || (p.allowed[row.allowed + i / 32] >> (i % 32) & 1) != 0;
-    const float x = logits[i];
-    logits[i] = allowed && !isnan(x) ? fminf(x, kMost) : kNever;
+__device__ bool possible(const SampleRow& row, int token, float logit) {
+  return !isnan(logit) && (!row.allowed || (row.allowed[token / 32] >> (token % 32) & 1) != 0);
+}
+
+// The logits of this share, cleaned; returns the key of the largest of the row.
+__device__ uint64_t read_logits(const SampleRow& row, const float* logits, const Share& share,
+                                bool keep) {
+  uint64_t best = 0;
+  const auto take = [&](int i, float x) {
+    const int token = share.first + i;
+    x = possible(row, token, x) ? fminf(x, kMost) : kNever;  // +inf: the largest number
+    if (keep) share.values[i] = x;
+    if (x != kNever) best = max(best, key_of(x, token));
+  };
+  logits += share.first;
+  if (reinterpret_cast<uintptr_t>(logits) % 16 == 0) {
+    const int quads = share.count / 4;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < quads; i += kThreads) {
+      const float4 x = __ldcg(reinterpret_cast<const float4*>(logits) + i);
+      take(4 * i, x.x), take(4 * i + 1, x.y), take(4 * i + 2, x.z), take(4 * i + 3, x.w);
+    }
+    for (int i = 4 * quads + threadIdx.x; i < share.count; i += kThreads) take(i, logits[i]);
+  } else {
+    for (int i = threadIdx.x; i < share.count; i += kThreads) take(i, logits[i]);
   }
-  __syncthreads();
-  for (int i = row.banned_begin + threadIdx.x; i < row.banned_end; i += kThreads)
-    if (p.banned[i] >= 0 && p.banned[i] < p.vocab) logits[p.banned[i]] = kNever;
-  __syncthreads();
+  if (keep && !row.banned.empty()) {
+    __syncthreads();
+    for (size_t i = threadIdx.x; i < row.banned.size(); i += kThreads)
+      if (share.has(row.banned[i])) share.values[row.banned[i] - share.first] = kNever;
+    __syncthreads();
+    return next_largest(share, ~uint64_t(0));
+  }
+  return cluster_largest(best);
 }
 
 // A token may stand in the list of biases twice, so one thread adds them.
-__device__ void penalise(const Params& p, const Row& row, float* logits) {
-  if (threadIdx.x == 0)
-    for (int i = row.bias_begin; i < row.bias_end; ++i)
-      if (p.bias[i].token >= 0 && p.bias[i].token < p.vocab)
-        logits[p.bias[i].token] += p.bias[i].bias;
+__device__ void penalise(const SampleRow& row, const Share& share) {
   __syncthreads();
-  for (int i = row.count_begin + threadIdx.x; i < row.count_end; i += kThreads) {
-    const TokenCount count = p.counts[i];
-    if (count.token < 0 || count.token >= p.vocab) continue;
-    float logit = logits[count.token];
+  if (threadIdx.x == 0)
+    for (const TokenBias& bias : row.bias)
+      if (share.has(bias.token)) share.values[bias.token - share.first] += bias.bias;
+  __syncthreads();
+  for (size_t i = threadIdx.x; i < row.counts.size(); i += kThreads) {
+    const TokenCount count = row.counts[i];
+    if (!share.has(count.token)) continue;
+    float& value = share.values[count.token - share.first];
+    float logit = value;
     if (count.in_prompt || count.generated > 0)
-      logit = logit > 0 ? logit / row.repetition : logit * row.repetition;
-    if (count.generated > 0) logit -= row.presence + row.frequency * float(count.generated);
-    logits[count.token] = isnan(logit) ? kNever : fminf(logit, kMost);
+      logit = logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty;
+    if (count.generated > 0)
+      logit -= row.presence_penalty + row.frequency_penalty * float(count.generated);
+    value = isnan(logit) ? kNever : fminf(logit, kMost);
   }
   __syncthreads();
 }
 
+// Weights are at most 1, so that those of a whole vocabulary fit.
+__device__ uint64_t whole(float weight) { return __double2ull_rn(double(weight) * 0x1p40); }
+
 // The token at which the sum of the weights, in the order of ids, passes a random share of the whole.
-__device__ int draw(const Params& p, const Row& row, float* logits, float most) {
-  __shared__ double sums[kThreads];
-  __shared__ int drawn;
+__device__ int draw(const SampleRow& row, const Share& share, int vocab, float most) {
   // Logits become weights in place.
-  for (int i = threadIdx.x; i < p.vocab; i += kThreads)
-    logits[i] = expf(float((double(logits[i]) - most) / double(row.temperature)));
+  for (int i = threadIdx.x; i < share.count; i += kThreads)
+    share.values[i] = expf(float((double(share.values[i]) - most) / double(row.temperature)));
   __syncthreads();
 
   uint64_t floor = 1;  // the smallest key that is kept
-  if (row.top_k > 0 && row.top_k < p.vocab)
-    floor = last_kept(logits, p.vocab, row.top_k, floor,
-                      [](float weight) { return weight > 0 ? 1.0 : 0.0; });
+  if (row.top_k > 0 && row.top_k < vocab)
+    floor = last_kept(share, uint64_t(row.top_k), floor,
+                      [](float weight) { return uint64_t(weight > 0 ? 1 : 0); });
   if (row.min_p > 0) {
     // The largest weight is 1. The last id has the smallest key of a value.
     const uint64_t bound = key_of(fminf(row.min_p, 1), -2) & ~uint64_t(0xffffffff);
     if (bound > floor) floor = bound;
   }
   if (row.top_p < 1) {
-    double mine = 0;
-    for (int i = threadIdx.x; i < p.vocab; i += kThreads)
-      if (key_of(logits[i], i) >= floor) mine += double(logits[i]);
-    const double total = block_total(mine);
-    floor = last_kept(logits, p.vocab, double(row.top_p) * total, floor,
-                      [](float weight) { return double(weight); });
+    uint64_t mine = 0;
+    share.each([&](float weight, int token) {
+      if (key_of(weight, token) >= floor) mine += whole(weight);
+    });
+    const double total = double(cluster_total(mine));
+    // All those under this weight together are less than what top-p leaves out: no need to order them.
+    const float least = float(0.5 * (1 - double(row.top_p)) * total * 0x1p-40 / vocab);
+    const uint64_t bound = key_of(least, -1);
+    floor = last_kept(share, uint64_t(double(row.top_p) * total), bound > floor ? bound : floor,
+                      [](float weight) { return whole(weight); });
   }
 
-  // Each thread adds up neighbours; one walks over the threads, then over the neighbours.
-  const int each = (p.vocab + kThreads - 1) / kThreads;
-  const int begin = threadIdx.x * each, end = min(p.vocab, begin + each);
-  const auto kept = [&](int i) { return logits[i] > 0 && key_of(logits[i], i) >= floor; };
-  double mine = 0;
-  for (int i = begin; i < end; ++i)
-    if (kept(i)) mine += double(logits[i]);
-  sums[threadIdx.x] = mine;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    double total = 0;
-    for (int i = 0; i < kThreads; ++i) total += sums[i];
-    const double target = double(random_unit(row.seed, row.position)) * total;
-    double passed = 0;
-    int thread = 0;
-    while (thread < kThreads - 1 && passed + sums[thread] <= target) passed += sums[thread++];
-    drawn = -1;
-    for (int i = thread * each; i < p.vocab; ++i) {
-      if (!kept(i)) continue;
-      drawn = i;
-      passed += double(logits[i]);
-      if (passed > target) break;
-    }
-    for (int i = thread * each - 1; drawn < 0 && i >= 0; --i)  // rounding went past the last one
-      if (kept(i)) drawn = i;
-  }
-  __syncthreads();
-  return drawn;
-}
-
-//   grid   rows
-__global__ void __launch_bounds__(kThreads, 1) sample_kernel(const __grid_constant__ Params p) {
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-  const Row row = p.rows[blockIdx.x];
-  float* logits = p.logits + int64_t(blockIdx.x) * p.columns;
-  Outcome& outcome = p.outcomes[blockIdx.x];
-  if (threadIdx.x == 0) outcome.token = -1, outcome.logprob = 0, outcome.tops = 0;
-
-  clean(p, row, logits);
-  uint64_t best = next_largest(logits, p.vocab, ~uint64_t(0));
-  if (best == 0) return;
-
-  float* own = nullptr;
-  double log_total = 0;
-  if (row.logprobs >= 0) {
-    own = p.own + int64_t(blockIdx.x) * p.columns;
-    const float most = logits[token_of(best)];
-    double mine = 0;
-    for (int i = threadIdx.x; i < p.vocab; i += kThreads) {
-      own[i] = logits[i];
-      mine += exp(double(logits[i]) - most);
-    }
-    log_total = most + log(block_total(mine));
-    uint64_t before = ~uint64_t(0);
-    for (int i = 0; i < min(row.logprobs, kMaxLogprobs); ++i) {
-      before = next_largest(own, p.vocab, before);
-      if (before == 0) break;
-      if (threadIdx.x == 0)
-        outcome.top[outcome.tops++] = {token_of(before),
-                                       float(double(own[token_of(before)]) - log_total)};
-    }
-  }
-
-  penalise(p, row, logits);
-  best = next_largest(logits, p.vocab, ~uint64_t(0));
-  if (best == 0) return;
-  int token = token_of(best);
-  if (row.temperature > 0) token = draw(p, row, logits, logits[token]);
-  if (threadIdx.x == 0) {
-    outcome.token = token;
-    if (own) outcome.logprob = float(double(own[token]) - log_total);
-  }
-}
-
-// --- the largest logit alone: greedy rows without lists and log-probabilities ---------------------------
-
-constexpr int kGreedyThreads = 256;
-constexpr int kGreedyBlocks = 64;  // a row
-constexpr int kMaxGreedyRows = 4096;
-
-// Blocks that have written their part, of each row. The last sets it back to 0.
-__device__ int arrived[kMaxGreedyRows];
-
-struct GreedyParams {
-  int* tokens;          // [rows]
-  const float* logits;  // [rows, columns]
-  uint64_t* parts;      // [rows, kGreedyBlocks]
-  int columns, vocab;
-};
-
-//   grid   kGreedyBlocks, rows
-__global__ void __launch_bounds__(kGreedyThreads)
-    greedy_kernel(const __grid_constant__ GreedyParams p) {
-  __shared__ uint64_t best_of_warp[kGreedyThreads / kWarp];
-  __shared__ bool last;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-  const auto largest = [&](uint64_t best) {
+  // Each thread adds up neighbours; an odd number of them, so that a warp meets all banks.
+  const int each = ((share.count + kThreads - 1) / kThreads) | 1;
+  const int begin = threadIdx.x * each, end = min(share.count, begin + each);
+  const auto weight_of = [&](int i) {
+    const float weight = share.values[i];
+    return key_of(weight, share.first + i) >= floor ? whole(weight) : uint64_t(0);
+  };
+  uint64_t mine = 0;
+  for (int i = begin; i < end; ++i) mine += weight_of(i);
+  __shared__ uint64_t sums[kThreads + 1];  // of all threads before
+  __shared__ uint64_t of_block;
+  __shared__ int drawn;
+  if (threadIdx.x == 0) drawn = -1;
+  uint64_t before = mine;
+  const int lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int other = kWarp / 2; other > 0; other /= 2) {
-      const uint64_t theirs = __shfl_xor_sync(~0u, best, other);
-      if (theirs > best) best = theirs;
-    }
-    if (threadIdx.x % kWarp == 0) best_of_warp[threadIdx.x / kWarp] = best;
-    __syncthreads();
-    for (int i = 0; i < kGreedyThreads / kWarp; ++i)
-      if (best_of_warp[i] > best) best = best_of_warp[i];
-    return best;
-  };
-  const float* logits = p.logits + int64_t(blockIdx.y) * p.columns;
-  uint64_t best = 0;
-  for (int i = blockIdx.x * kGreedyThreads + threadIdx.x; i < p.vocab;
-       i += kGreedyBlocks * kGreedyThreads) {
-    const float x = fminf(logits[i], kMost);  // +inf is as good as the largest number
-    if (isnan(logits[i]) || x == kNever) continue;
-    const uint64_t key = key_of(x, i);
-    if (key > best) best = key;
+  for (int step = 1; step < kWarp; step *= 2) {
+    const uint64_t other = __shfl_up_sync(~0u, before, step);
+    if (lane >= step) before += other;
   }
-  best = largest(best);
-  uint64_t* parts = p.parts + blockIdx.y * kGreedyBlocks;
-  if (threadIdx.x == 0) {
-    parts[blockIdx.x] = best;
-    __threadfence();
-    last = atomicAdd(&arrived[blockIdx.y], 1) == kGreedyBlocks - 1;
-    if (last) arrived[blockIdx.y] = 0;
-    __threadfence();
-  }
+  __shared__ uint64_t of_warp[kWarps];
+  if (lane == kWarp - 1) of_warp[threadIdx.x / kWarp] = before;
   __syncthreads();
-  if (!last) return;
-  best = largest(threadIdx.x < kGreedyBlocks ? __ldcg(parts + threadIdx.x) : 0);
-  if (threadIdx.x == 0) p.tokens[blockIdx.y] = best == 0 ? -1 : token_of(best);
+  for (int warp = 0; warp < int(threadIdx.x) / kWarp; ++warp) before += of_warp[warp];
+  sums[threadIdx.x + 1] = before;
+  if (threadIdx.x == kThreads - 1) of_block = before;
+  const auto cluster = cooperative_groups::this_cluster();
+  cluster.sync();
+  uint64_t all = 0, blocks_before = 0;
+  for (int block = 0; block < kBlocks; ++block) {
+    const uint64_t sum = *cluster.map_shared_rank(&of_block, block);
+    if (block < int(cluster.block_rank())) blocks_before += sum;
+    all += sum;
+  }
+  // random_unit has 24 bits: target = floor(all x).
+  const uint64_t random = random_bits(row.seed, row.position) >> 40;
+  const uint64_t target = __umul64hi(all << 4, random << 36);
+  before = blocks_before + sums[threadIdx.x + 1] - mine;
+  if (target >= before && target - before < mine) {  // one thread of the cluster
+    int i = begin;
+    for (uint64_t passed = before + weight_of(i); passed <= target; passed += weight_of(i)) ++i;
+    *cluster.map_shared_rank(&drawn, 0) = share.first + i;
+  }
+  cluster.sync();
+  const int token = *cluster.map_shared_rank(&drawn, 0);
+  cluster.sync();  // before it ends
+  return token;
 }
 
-bool plainly_greedy(const SampleRow& row) {
-  return row.temperature <= 0 && row.logprobs < 0 && row.bias.empty() && row.banned.empty() &&
-         !row.allowed &&
-         (row.counts.empty() ||
-          (row.presence_penalty == 0 && row.frequency_penalty == 0 && row.repetition_penalty == 1));
-}
+//   grid   kBlocks, rows
+__global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads)
+    sample_kernel(const __grid_constant__ Params p) {
+  extern __shared__ float values[];
+  const SampleRow row = p.rows[blockIdx.y];  // no kernel writes it
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (row.later) return;
 
-// Rows and lists on their way to the device, as one piece.
-class Packet {
- public:
-  template <class T>
-  int64_t add(const T* from, size_t count) {
-    const size_t at = (bytes_.size() + 15) / 16 * 16;
-    bytes_.resize(at + count * sizeof(T));
-    if (count > 0) std::memcpy(bytes_.data() + at, from, count * sizeof(T));
-    return int64_t(at);
-  }
-  template <class T>
-  int64_t add(const std::vector<T>& from) {
-    return add(from.data(), from.size());
-  }
-  const std::vector<uint8_t>& bytes() const { return bytes_; }
+  const int each = ((p.columns + kBlocks - 1) / kBlocks + 3) & ~3;
+  const int first = min(p.vocab, int(blockIdx.x) * each);
+  const Share share = {values, first, min(p.vocab, first + each) - first};
+  const float* logits = p.logits + int64_t(blockIdx.y) * p.columns;
+  const bool lists = !row.bias.empty() || !row.counts.empty();
+  const bool keep = lists || !row.banned.empty() || row.temperature > 0 || row.logprobs >= 0;
+  Sampled* result = blockIdx.x == 0 && threadIdx.x == 0 ? row.result : nullptr;
 
- private:
-  std::vector<uint8_t> bytes_;
-};
-
-// The wishes of all rows, sent as one piece, and the kernel that fulfils them.
-void launch_sample(Stream& stream, const Sample& op, int rows, int columns, Outcome* outcomes) {
-  std::vector<Row> wishes;
-  std::vector<TokenBias> bias;
-  std::vector<TokenCount> counts;
-  std::vector<int> banned;
-  std::vector<uint32_t> allowed;
-  bool logprobs = false;
-  const auto append = [](auto& list, const auto& more) {
-    list.insert(list.end(), more.begin(), more.end());
-    return int(list.size());
-  };
-  for (const SampleRow& from : op.rows) {
-    Row row = {.temperature = from.temperature,
-               .top_p = from.top_p,
-               .min_p = from.min_p,
-               .presence = from.presence_penalty,
-               .frequency = from.frequency_penalty,
-               .repetition = from.repetition_penalty,
-               .top_k = from.top_k,
-               .logprobs = from.logprobs,
-               .seed = from.seed,
-               .position = from.position,
-               .bias_begin = int(bias.size()),
-               .bias_end = append(bias, from.bias),
-               .count_begin = int(counts.size()),
-               .count_end = append(counts, from.counts),
-               .banned_begin = int(banned.size()),
-               .banned_end = append(banned, from.banned),
-               .allowed = -1};
-    if (from.allowed) {
-      row.allowed = int(allowed.size());
-      append(allowed, std::span(from.allowed, size_t(op.vocab + 31) / 32));
+  uint64_t best = read_logits(row, logits, share, keep);
+  int token = best == 0 ? -1 : token_of(best);
+  int tops = 0;
+  double log_total = 0;
+  if (token >= 0 && row.logprobs >= 0) {
+    const float most = logits[token];
+    double mine = 0;
+    __syncthreads();
+    share.each([&](float value, int) { mine += exp(double(value) - double(fminf(most, kMost))); });
+    log_total = double(fminf(most, kMost)) + log(cluster_total(mine));
+    uint64_t before = ~uint64_t(0);
+    for (; tops < min(row.logprobs, kMaxLogprobs); ++tops) {
+      before = next_largest(share, before);
+      if (before == 0) break;
+      const float own = fminf(logits[token_of(before)], kMost);
+      if (result) result->top[tops] = {token_of(before), float(double(own) - log_total)};
     }
-    logprobs = logprobs || from.logprobs >= 0;
-    wishes.push_back(row);
   }
-
-  Packet packet;
-  const int64_t rows_at = packet.add(wishes), bias_at = packet.add(bias);
-  const int64_t counts_at = packet.add(counts), banned_at = packet.add(banned);
-  const int64_t allowed_at = packet.add(allowed);
-  Arena& scratch = *stream.scratch;
-  uint8_t* sent = scratch.take(DType::u8, {int64_t(packet.bytes().size())}).as<uint8_t>();
-  const Tensor own = logprobs ? scratch.take(DType::f32, {rows, columns}) : Tensor();
-  stream.device->upload(stream, sent, packet.bytes().data(), int64_t(packet.bytes().size()));
-  launch<sample_kernel>("sample", {.blocks = dim3(unsigned(rows)), .threads = kThreads}, stream,
-                        Params{.outcomes = outcomes,
-                               .logits = op.logits.as<float>(),
-                               .own = static_cast<float*>(own.data),
-                               .rows = reinterpret_cast<const Row*>(sent + rows_at),
-                               .bias = reinterpret_cast<const TokenBias*>(sent + bias_at),
-                               .counts = reinterpret_cast<const TokenCount*>(sent + counts_at),
-                               .banned = reinterpret_cast<const int*>(sent + banned_at),
-                               .allowed = reinterpret_cast<const uint32_t*>(sent + allowed_at),
-                               .columns = int(columns),
-                               .vocab = op.vocab});
+  if (token >= 0 && lists) {
+    penalise(row, share);
+    best = next_largest(share, ~uint64_t(0));
+    token = best == 0 ? -1 : token_of(best);
+  }
+  if (token >= 0 && row.temperature > 0) {
+    const uint32_t ordered = uint32_t(best >> 32);
+    const float most = __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
+    __syncthreads();
+    token = draw(row, share, p.vocab, most);
+  }
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  p.tokens[blockIdx.y] = token;
+  if (!result) return;
+  result->token = token;
+  result->logprob =
+      token >= 0 && row.logprobs >= 0 ? float(double(fminf(logits[token], kMost)) - log_total) : 0;
+  result->tops = token >= 0 ? tops : 0;
 }
 
 }  // namespace
 
 void sample(Stream& stream, const Sample& op) {
-  Dim rows("rows", int64_t(op.rows.size())), columns("columns");
+  Dim rows("rows"), columns("columns");
   shape_check("sample", op.logits, "logits", {&rows, &columns});
-  ROSE_CHECK(op.results.size() == op.rows.size(), "sample: %zu results for %zu rows",
-             op.results.size(), op.rows.size());
+  shape_check("sample", op.tokens, "tokens", {&rows});
   ROSE_CHECK(op.vocab <= columns, "sample: vocab %d, %ld columns", op.vocab, long(columns));
   if (rows == 0) return;
-
-  Arena& scratch = *stream.scratch;
-  const Arena::Mark mark = scratch.mark();
-  if (rows <= kMaxGreedyRows && std::all_of(op.rows.begin(), op.rows.end(), plainly_greedy)) {
-    const Tensor tokens = scratch.take(DType::i32, {rows});
-    const Tensor parts = scratch.take(DType::i64, {rows, kGreedyBlocks});
-    launch<greedy_kernel>(
-        "sample", {.blocks = dim3(kGreedyBlocks, unsigned(rows)), .threads = kGreedyThreads},
-        stream,
-        GreedyParams{.tokens = tokens.as<int>(),
-                     .logits = op.logits.as<float>(),
-                     .parts = reinterpret_cast<uint64_t*>(parts.data),
-                     .columns = int(columns),
-                     .vocab = op.vocab});
-    std::vector<int> results(static_cast<size_t>(rows));
-    stream.device->download(stream, results.data(), tokens.data, tokens.bytes());
-    stream.device->synchronize(stream);
-    for (size_t i = 0; i < results.size(); ++i)
-      op.results[i] = {.token = results[i], .logprob = 0, .top = {}};
-  } else {
-    const int64_t outcome_bytes = rows * int64_t(sizeof(Outcome));
-    const Tensor outcomes = scratch.take(DType::u8, {outcome_bytes});
-    launch_sample(stream, op, int(rows), int(columns), reinterpret_cast<Outcome*>(outcomes.data));
-    std::vector<Outcome> results(static_cast<size_t>(rows));
-    stream.device->download(stream, results.data(), outcomes.data, outcome_bytes);
-    stream.device->synchronize(stream);
-    for (size_t i = 0; i < results.size(); ++i)
-      op.results[i] = {.token = results[i].token,
-                       .logprob = results[i].logprob,
-                       .top = {results[i].top, results[i].top + results[i].tops}};
-  }
-  scratch.rewind(mark);
+  const int64_t share = (columns + kBlocks - 1) / kBlocks + 3;
+  launch<sample_kernel>("sample",
+                        {.blocks = dim3(kBlocks, unsigned(rows)),
+                         .threads = kThreads,
+                         .shared_bytes = int(share * int64_t(sizeof(float)))},
+                        stream,
+                        Params{.tokens = op.tokens.as<int>(),
+                               .logits = op.logits.as<float>(),
+                               .rows = op.rows,
+                               .columns = int(columns),
+                               .vocab = op.vocab});
 }
 
 }  // namespace rose::cuda

@@ -7,7 +7,6 @@
 #pragma once
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "device/device.h"
 #include "tensor/tensor.h"
@@ -27,7 +26,22 @@ struct TokenCount {
   bool in_prompt;  // repetition penalty counts the prompt too
 };
 
-// How one row is sampled. The spans' owner is the sequence.
+struct TokenLogprob {
+  int token;
+  float logprob;
+};
+
+struct Sampled {
+  int token = -1;  // -1: no token was possible (every logit -inf)
+  float logprob = 0;
+  int tops = 0;
+  TokenLogprob top[kMaxLogprobs];  // the first `tops`, largest first
+
+  std::span<const TokenLogprob> alternatives() const { return {top, size_t(tops)}; }
+};
+
+// How one row is sampled: plain data that waits in the device's memory, so that a recorded step serves
+// any wishes. An op finds the lists there too; place_lists takes them along.
 struct SampleRow {
   float temperature = 1;
   int top_k = 0;  // 0: all
@@ -43,24 +57,21 @@ struct SampleRow {
   std::span<const TokenCount> counts = {};
   std::span<const int> banned = {};   // stop tokens while fewer than min_tokens are out
   const uint32_t* allowed = nullptr;  // one bit a token, or none
-};
-
-struct TokenLogprob {
-  int token;
-  float logprob;
-};
-
-struct Sampled {
-  int token = -1;  // -1: no token was possible (every logit -inf)
-  float logprob = 0;
-  std::vector<TokenLogprob> top;  // largest first
+  Sampled* result = nullptr;          // in host memory that the device may write
+  bool later = false;                 // not by this call: nothing of the row is touched
 };
 
 struct Sample {
-  Tensor logits;  // [rows, columns]  f32, overwritten
-  int vocab = 0;  // tokens that exist; the columns past it are padding
-  std::span<const SampleRow> rows;
-  std::span<Sampled> results;  // on the host when the stream is synchronised
+  Tensor tokens;                    // [rows]  i32: what was drawn, for the next step
+  Tensor logits;                    // [rows, columns]  f32, overwritten
+  const SampleRow* rows = nullptr;  // [rows], in the device's memory
+  int vocab = 0;                    // tokens that exist; the columns past it are padding
 };
+
+// Bytes of all the rows' lists, of `vocab` tokens.
+int64_t list_bytes(std::span<const SampleRow> rows, int vocab);
+
+// Copies the lists into `staging` and lets the rows point into `device`, where it is about to be copied.
+void place_lists(std::span<SampleRow> rows, int vocab, uint8_t* staging, const void* device);
 
 }  // namespace rose

@@ -1,9 +1,11 @@
 #include "kernels/sample/sample.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "base/rng.h"
+#include "device/host_buffer.h"
 #include "testing/rig.h"
 
 namespace rose {
@@ -14,16 +16,40 @@ using namespace testing;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
+// Sends the rows to the device, with their lists; the results come through host memory.
+std::vector<Sampled> sample_rows(Rig& rig, const Tensor& logits, std::vector<SampleRow> rows,
+                                 int vocab) {
+  const Device& device = *rig.ops().device;
+  Stream& stream = rig.stream();
+  HostBuffer staging(device), results(device);
+  const int64_t row_bytes = int64_t(rows.size() * sizeof(SampleRow));
+  const int64_t bytes = row_bytes + list_bytes(rows, vocab);
+  EXPECT_TRUE(staging.reserve(bytes) && results.reserve(int64_t(rows.size() * sizeof(Sampled))));
+  uint8_t* there = stream.scratch->take(DType::u8, {bytes}).as<uint8_t>();
+  const Tensor tokens = rig.empty(DType::i32, {int64_t(rows.size())});
+  auto* const to = reinterpret_cast<Sampled*>(results.data());
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].result = to + i;
+  place_lists(rows, vocab, staging.data() + row_bytes, there + row_bytes);
+  std::memcpy(staging.data(), rows.data(), size_t(row_bytes));
+  device.upload(stream, there, staging.data(), bytes);
+  rig.run(rig.ops().sample, Sample{.tokens = tokens,
+                                   .logits = logits,
+                                   .rows = reinterpret_cast<const SampleRow*>(there),
+                                   .vocab = vocab});
+  const Values drawn = rig.read(tokens);
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!rows[i].later) {
+      EXPECT_EQ(drawn.at[i], float(to[i].token));
+    }
+  return {to, to + rows.size()};
+}
+
 Sampled sampled(const Ops& ops, const std::vector<float>& logits, const SampleRow& row,
                 int vocab = 0) {
   Rig rig(ops);
-  Sampled result;
   const int64_t columns = int64_t(logits.size());
-  rig.run(ops.sample, Sample{.logits = rig.put(DType::f32, {1, columns}, logits),
-                             .vocab = vocab ? vocab : int(columns),
-                             .rows = {&row, 1},
-                             .results = {&result, 1}});
-  return result;
+  return sample_rows(rig, rig.put(DType::f32, {1, columns}, logits), {row},
+                     vocab ? vocab : int(columns))[0];
 }
 
 // Which tokens come out, over many positions.
@@ -167,11 +193,8 @@ TEST_P(Sampling, draws_follow_the_distribution) {
     std::vector<float> all;
     for (int i = 0; i < kDraws; ++i) all.insert(all.end(), logits.begin(), logits.end());
     Rig rig(ops);
-    std::vector<Sampled> results(kDraws);
-    rig.run(ops.sample, Sample{.logits = rig.put(DType::f32, {kDraws, 5}, all),
-                               .vocab = 5,
-                               .rows = rows,
-                               .results = results});
+    const std::vector<Sampled> results =
+        sample_rows(rig, rig.put(DType::f32, {kDraws, 5}, all), rows, 5);
     for (size_t token = 0; token < 5; ++token) {
       const double p = want[token] / total;
       const auto count = std::count_if(results.begin(), results.end(),
@@ -191,7 +214,7 @@ TEST_P(Sampling, log_probabilities) {
       sampled(ops, logits, {.temperature = 0.3f, .top_k = 1, .logprobs = 3, .bias = bias}, 5);
   EXPECT_EQ(one.token, 3);
   EXPECT_NEAR(double(one.logprob), std::log(.25), 1e-6);
-  ASSERT_EQ(one.top.size(), 3u);
+  ASSERT_EQ(one.tops, 3);
   EXPECT_EQ(one.top[0].token, 1);
   EXPECT_EQ(one.top[1].token, 3);
   EXPECT_EQ(one.top[2].token, 0);
@@ -203,11 +226,11 @@ TEST_P(Sampling, log_probabilities) {
       sampled(ops, halves(), {.temperature = 0, .logprobs = 20, .banned = banned});
   EXPECT_EQ(masked.token, 3);
   EXPECT_NEAR(double(masked.logprob), std::log(.5), 1e-6);
-  ASSERT_EQ(masked.top.size(), 4u);   // what cannot come is no alternative
+  ASSERT_EQ(masked.tops, 4);          // what cannot come is no alternative
   EXPECT_EQ(masked.top[2].token, 2);  // of equals the lower id first
   EXPECT_EQ(masked.top[3].token, 4);
 
-  EXPECT_TRUE(sampled(ops, halves(), {.temperature = 0, .logprobs = 0}).top.empty());
+  EXPECT_EQ(sampled(ops, halves(), {.temperature = 0, .logprobs = 0}).tops, 0);
   EXPECT_NEAR(double(sampled(ops, halves(), {.temperature = 0, .logprobs = 0}).logprob),
               std::log(.5), 1e-6);
 }
@@ -220,17 +243,55 @@ TEST_P(Sampling, a_row_does_not_depend_on_its_neighbours) {
   for (int i = 0; i < kRows; ++i)
     rows.push_back(
         {.temperature = 1, .top_k = i * 5, .seed = uint64_t(i), .position = 3, .logprobs = 2});
-  std::vector<Sampled> together(kRows), alone(kRows);
   const Tensor logits = rig.normal(DType::f32, {kRows, kVocab}, 1, 3);
-  rig.run(ops.sample, Sample{.logits = logits, .vocab = kVocab, .rows = rows, .results = together});
+  const std::vector<Sampled> together = sample_rows(rig, logits, rows, kVocab);
   const Tensor again = rig.normal(DType::f32, {kRows, kVocab}, 1, 3);
   for (int i = 0; i < kRows; ++i) {
-    rig.run(ops.sample, Sample{.logits = again.rows(i, 1),
-                               .vocab = kVocab,
-                               .rows = {&rows[size_t(i)], 1},
-                               .results = {&alone[size_t(i)], 1}});
-    EXPECT_EQ(alone[size_t(i)].token, together[size_t(i)].token) << i;
-    EXPECT_EQ(alone[size_t(i)].logprob, together[size_t(i)].logprob) << i;
+    const Sampled alone = sample_rows(rig, again.rows(i, 1), {rows[size_t(i)]}, kVocab)[0];
+    EXPECT_EQ(alone.token, together[size_t(i)].token) << i;
+    EXPECT_EQ(alone.logprob, together[size_t(i)].logprob) << i;
+  }
+}
+
+TEST_P(Sampling, rows_for_later_are_let_be) {
+  const Ops& ops = *GetParam();
+  Rig rig(ops);
+  const Tensor logits = rig.put(DType::f32, {3, 4}, {1, 2, 3, 4, 4, 3, 2, 1, 1, 9, 1, 1});
+  const uint32_t allowed = 0b0110;
+  const SampleRow greedy = {.temperature = 0}, later = {.temperature = 0, .later = true};
+  const SampleRow masked = {.temperature = 0, .allowed = &allowed};
+  const auto first = sample_rows(rig, logits, {greedy, later, greedy}, 4);
+  EXPECT_EQ(first[0].token, 3);
+  EXPECT_EQ(first[2].token, 1);
+  const auto second = sample_rows(rig, logits, {later, masked, later}, 4);
+  EXPECT_EQ(second[1].token, 1);
+}
+
+// Wider than any block: every part of a row is looked at, and the model's own width.
+TEST_P(Sampling, wide_rows) {
+  const Ops& ops = *GetParam();
+  for (const int vocab : {4097, 201088}) {
+    Rig rig(ops);
+    const Tensor logits = rig.normal(DType::f32, {2, vocab}, 5, 3);
+    const Values values = rig.read(logits);
+    const std::vector<float> row(values.at.begin() + vocab, values.at.end());
+    const int best = int(std::max_element(row.begin(), row.end()) - row.begin());
+    const SampleRow wishes[] = {
+        {.temperature = 0, .logprobs = 2},
+        {.temperature = 1, .seed = 7, .position = 3},
+        {.temperature = 0.7f, .top_k = 50, .top_p = 0.9f, .seed = 8, .position = 4}};
+    for (const SampleRow& wish : wishes) {
+      const Tensor again = rig.normal(DType::f32, {2, vocab}, 5, 3);
+      Rig reference(reference_ops());
+      const Tensor same = reference.normal(DType::f32, {2, vocab}, 5, 3);
+      const Sampled got = sample_rows(rig, again, {wish, wish}, vocab)[1];
+      const Sampled want = sample_rows(reference, same, {wish, wish}, vocab)[1];
+      EXPECT_EQ(got.token, want.token);
+      EXPECT_NEAR(double(got.logprob), double(want.logprob), 1e-5);
+      if (wish.temperature == 0) {
+        EXPECT_EQ(got.token, best);
+      }
+    }
   }
 }
 
