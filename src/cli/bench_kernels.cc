@@ -180,7 +180,8 @@ Status time_step(Runtime& runtime, const StepOf& step, const KernelOptions& opti
                .stream = stream,
                .kv = kv,
                .batch = batch,
-               .activations = runtime.loaded.recipe->activations};
+               .activations = runtime.loaded.recipe->activations,
+               .keep = true};
   runtime.loaded.model->forward(pass);
   stream.device->synchronize(stream);
 

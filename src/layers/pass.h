@@ -21,6 +21,9 @@ struct Pass {
   // final norm makes of it. Not set in service.
   std::function<void(const Tensor&)> watch = {};
 
+  // Scratch memory of a block is not used again by a later one: for those who look at it after the pass.
+  bool keep = false;
+
   void saw(const Tensor& x) const {
     if (watch) watch(x);
   }

@@ -46,7 +46,7 @@ class GptOss final : public Model {
     const Arena::Mark start = pass.stream.scratch->mark();
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const Block& block = blocks_[i];
-      if (i % 2 == 0) pass.stream.scratch->rewind(start);
+      if (i % 2 == 0 && !pass.keep) pass.stream.scratch->rewind(start);
       const Tensor in = block.attention_norm(pass, x, delta);
       pass.saw(x);
       delta = block.attention(pass, in);
