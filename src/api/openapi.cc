@@ -76,6 +76,7 @@ std::string document(const std::string& version) {
   const std::vector<Body> known = bodies();
   Json paths = Json::object();
   for (const Route& route : routes()) {
+    if (route.probe == get_web) continue;  // pages
     std::string path = route.path, method;
     const size_t any = path.find('*');
     if (any != path.npos) path.replace(any, 1, "{id}");

@@ -37,10 +37,9 @@ constexpr Route kRoutes[] = {
     {"GET",  "/openapi.json",        nullptr, kAllScopes, get_openapi},
     {"GET",  "/admin/keys",          nullptr, kAdmin, get_keys},
     {"POST", "/admin/reload",        nullptr, kAdmin, post_reload},
-    // A browser cannot send a key with a page, and no page has a secret: what it asks for needs the key.
-    {"GET",  "/",                    nullptr, kNone, get_web},
-    {"GET",  "/dashboard",           nullptr, kNone, get_web},
-    {"GET",  "/web/*",               nullptr, kNone, get_web},
+    {"GET",  "/",                    nullptr, kAllScopes, get_web},
+    {"GET",  "/dashboard",           nullptr, kAllScopes, get_web},
+    {"GET",  "/web/*",               nullptr, kAllScopes, get_web},
 };
 // clang-format on
 

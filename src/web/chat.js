@@ -230,6 +230,7 @@ for (const panel of ['settings', 'history'])
 $('settings').addEventListener('change', (event) => {
   keepSettings(controls);
   if (event.target.id === 'tools') tools();
+  if (event.target.id === 'key') showModel();
   if (event.target.id === 'raw' || event.target.id === 'open_reasoning') draw();
 });
 $('reset').addEventListener('click', () => {
@@ -242,12 +243,19 @@ $('reset').addEventListener('click', () => {
   draw();
 });
 
+async function showModel() {
+  try {
+    const { data: [model] } = await json('/v1/models', { key: $('key').value });
+    $('model').textContent = `${model.id}, context ${model.max_model_len ?? '?'}`;
+    document.title = `rose: ${model.id}`;
+  } catch (error) {
+    $('model').textContent = error.message;
+    if (error.message.startsWith('401')) openSettings(true);  // where the key goes
+  }
+}
+
 applyTheme($('theme'));
 restoreSettings(controls);
 tools();
 draw();
-json('/v1/models', { key: $('key').value }).then(({ data }) => {
-  const [model] = data;
-  $('model').textContent = `${model.id}, context ${model.max_model_len ?? '?'}`;
-  document.title = `rose: ${model.id}`;
-}, (error) => { $('model').textContent = error.message; });
+showModel();

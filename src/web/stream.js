@@ -11,7 +11,8 @@ async function refused(response) {
 export async function call(path, { key, body, signal } = {}) {
   const headers = { 'Content-Type': 'application/json' };
   if (key) headers.Authorization = `Bearer ${key}`;
-  const response = await fetch(path, {
+  // The page's own address may hold a password, with which fetch would refuse to go on.
+  const response = await fetch(new URL(path, location.origin), {
     method: body ? 'POST' : 'GET', headers, signal, body: body && JSON.stringify(body),
   });
   if (!response.ok) throw await refused(response);

@@ -6,12 +6,15 @@ import { after, before, test } from 'node:test';
 import { Browser } from './browser.js';
 import { front } from './front.js';
 
-let rose, base, browser, between;
+let base, browser, between;
+const servers = [];
 
-before(async () => {
-  rose = spawn(process.env.ROSE, ['serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'pipe'] });
+// Starts rose serve on a free port; its output says which.
+async function serve(...options) {
+  const rose = spawn(process.env.ROSE, ['serve', '--port', '0', ...options], { stdio: ['ignore', 'pipe', 'pipe'] });
+  servers.push(rose);
   let output = '';
-  base = await new Promise((resolve, reject) => {
+  return new Promise((resolve, reject) => {
     const read = (bytes) => {
       output += bytes;
       const url = output.match(/http:\/\/127\.0\.0\.1:(\d+)/);
@@ -21,14 +24,20 @@ before(async () => {
     rose.stderr.on('data', read);
     rose.on('exit', (code) => reject(new Error(`rose serve ended with ${code}:\n${output}`)));
   });
+}
+
+before(async () => {
+  base = await serve();
   between = await front(base);
   browser = await Browser.start(process.env.CHROMIUM);
 });
 after(async () => {
   await browser?.close();
   between?.close();
-  rose?.removeAllListeners('exit');
-  rose?.kill('SIGTERM');
+  for (const rose of servers) {
+    rose.removeAllListeners('exit');
+    rose.kill('SIGTERM');
+  }
 });
 
 const kIdle = 'document.getElementById("stop").hidden';
@@ -302,6 +311,20 @@ for (const scheme of ['light', 'dark']) {
     }
   });
 }
+
+test('where a key is wanted the browser\'s password will do', async () => {
+  const closed = await serve('--api-key', 'open-sesame-4711');
+  assert.equal((await fetch(`${closed}/`)).status, 401);
+  const page = await browser.page();
+  await page.open(`${closed.replace('//', '//me:open-sesame-4711@')}/`);
+  await page.until('document.getElementById("model").textContent.startsWith("demo")');
+  await ask(page, 'What is 2 + 2?');
+  assert.match(await last(page, '.assistant .meta'), /tokens/);
+  await page.value('document.querySelector("nav a").click()');
+  await page.until('/^\\d+ requests/.test(document.getElementById("state")?.textContent)');
+  // The browser tells of every time that it was asked.
+  assert.deepEqual(page.problems.filter((problem) => !/401/.test(problem)), []);
+});
 
 test('the theme can be chosen and stays', async () => {
   const page = await open();
