@@ -12,8 +12,10 @@ namespace {
 
 constexpr size_t kMaxAhead = 64 << 10;  // of a pipelining client, while it waits for an answer
 constexpr std::chrono::seconds kLinger{2};
+constexpr int64_t kMostHeld = 32;               // largest bodies, of all connections together,
+constexpr int64_t kAlwaysHeld = 1 << 20;        // or so many bytes
 constexpr std::chrono::milliseconds kSlice{1};  // of posted work, before the sockets are looked at
-constexpr size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
+constexpr size_t kLastChunkBytes = 5;           // "0\r\n\r\n"
 
 // Answers that have no body, nor a header that speaks of one.
 bool bodiless(int status) { return status == 204 || status == 304; }
@@ -136,6 +138,11 @@ bool Connection::parse_some() {
   const size_t parsed = parser_->put(asio::buffer(in_), error);
   in_.erase(0, parsed);
   request_bytes_ += int64_t(parsed);
+  hold(request_bytes_ + int64_t(in_.size()));
+  if (loop_.shared.held_bytes > std::max(kAlwaysHeld, kMostHeld * options.max_body_bytes)) {
+    refuse(503, "the server holds as many large requests as it can");
+    return false;
+  }
   if (error && error != http::error::need_more) {
     if (error == http::error::body_limit) {
       refuse(413,
@@ -145,6 +152,12 @@ bool Connection::parse_some() {
     } else {
       refuse(400, "not a valid HTTP request: " + error.message());
     }
+    return false;
+  }
+  // Beast's own limit is one of each piece.
+  if (!header_seen_ && request_bytes_ + (parser_->is_header_done() ? 0 : int64_t(in_.size())) >
+                           options.max_header_bytes + int64_t(loop_.scratch.size())) {
+    refuse(431, strf("the request's header is larger than %d bytes", options.max_header_bytes));
     return false;
   }
   if (parser_->is_header_done()) {
@@ -321,7 +334,14 @@ void Connection::set_alarm(uint64_t serial, HttpClock::time_point when,
   on_alarm_ = std::move(callback);
 }
 
+// Keeps the account of what requests take in memory.
+void Connection::hold(int64_t bytes) {
+  loop_.shared.held_bytes += bytes - std::exchange(held_bytes_, bytes);
+}
+
 void Connection::answered() {
+  std::string().swap(request_.body);
+  hold(0);
   on_close_ = nullptr;
   on_alarm_ = nullptr;
   record(status_);
@@ -443,6 +463,7 @@ void Connection::close() {
   state_ = State::closed;
   error_code error;
   socket_.close(error);
+  hold(0);
   in_ = {};
   out_ = {};
   sent_ = 0;

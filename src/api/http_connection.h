@@ -32,7 +32,8 @@ struct HttpShared {
   HttpHandler handler;
   std::function<void(const HttpRecord&)> record;
   std::atomic<bool> draining = false;
-  asio::thread_pool pool;  // for what takes long
+  std::atomic<int64_t> held_bytes = 0;  // of requests that have no answer yet, of all connections
+  asio::thread_pool pool;               // for what takes long
 
   explicit HttpShared(int work_threads) : pool(size_t(std::max(1, work_threads))) {}
 
@@ -107,6 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void flush();
   size_t unsent() const { return out_.size() - sent_; }
   void set_deadline(std::chrono::milliseconds after) { deadline_ = HttpClock::now() + after; }
+  void hold(int64_t bytes);
   void record(int status);
 
   Loop& loop_;
@@ -134,6 +136,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool comments_ = false;  // the stream is of events, among which comments are legal
   int status_ = 0;
   int64_t request_bytes_ = 0, response_bytes_ = 0;
+  int64_t held_bytes_ = 0;  // of HttpShared's
   Headers extra_headers_;
   std::function<void()> on_close_, on_alarm_;
   HttpClock::time_point alarm_;

@@ -174,6 +174,8 @@ struct Malformed {
 TEST_F(HttpTest, what_is_no_request_gets_its_status_and_the_connection_ends) {
   start({.max_body_bytes = 1000, .max_header_bytes = 2000});
   const std::string long_header = "GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(5000, 'a');
+  std::string many_headers;
+  for (int i = 0; i < 20000; ++i) many_headers += "A: b\r\n";
   const Malformed cases[] = {
       {"noise", "\x16\x03\x01\x02\r\n\r\n", 400},
       {"no host", "GET / HTTP/1.1\r\n\r\n", 400},
@@ -188,6 +190,7 @@ TEST_F(HttpTest, what_is_no_request_gets_its_status_and_the_connection_ends) {
        400},
       {"bad chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
       {"long header", long_header, 431},
+      {"many headers", "GET / HTTP/1.1\r\nHost: x\r\n" + many_headers, 431},
       {"long body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n", 413},
       {"huge body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999\r\n\r\n", 413},
       {"long chunks",
@@ -306,6 +309,27 @@ TEST_F(HttpTest, a_port_that_is_taken_is_named) {
   EXPECT_NE(second.error().message.find("is in use"), std::string::npos) << second.error().message;
   EXPECT_FALSE(HttpServer::start(
       {.host = "no such host"}, [](Exchange) {}, nullptr));
+}
+
+TEST_F(HttpTest, all_requests_together_are_bounded) {
+  start({.max_body_bytes = 100'000});
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+  const auto whole = [&] {
+    RawClient client(port());
+    client.send(head + std::string(100'000, 'x'));
+    return client.read().status;
+  };
+  std::vector<std::unique_ptr<RawClient>> clients;
+  do {  // 90,000 bytes each, and they wait for the rest
+    clients.push_back(std::make_unique<RawClient>(port()));
+    clients.back()->send(head + std::string(90'000, 'x'));
+  } while (whole() != 503);
+  EXPECT_GE(clients.size(), 32u);
+  clients.front()->send(std::string(10'000, 'x'));
+  EXPECT_EQ(clients.front()->read().body.size(), 100'000 + std::string("POST /echo ").size());
+  clients.clear();
+  while (whole() != 200) {  // their ends are noticed one after the other
+  }
 }
 
 }  // namespace

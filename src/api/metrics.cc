@@ -28,7 +28,8 @@ using Labels = std::map<std::string, std::string>;
 const Buckets kFirstToken = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560};
 // Dashboards expect those from 0.01 on; the model's tokens come faster than that.
 const Buckets kEachToken = {.001, .002, .003, .004, .005, .006, .008, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
-const Buckets kLatency = {.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+// Dashboards expect those from 0.3 on.
+const Buckets kLatency = {.005, .01, .025, .05, .1, .2, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const Buckets kHttp = {.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60};
 const Buckets kChoices = {1, 2, 5, 10, 20};
 // clang-format on

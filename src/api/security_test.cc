@@ -1,6 +1,10 @@
 // Who may call what, and how much: keys, scopes, limits, origins, deadlines, the admin listener.
+#include <unistd.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "api/http.h"
 #include "api/server_fixture.h"
@@ -117,6 +121,25 @@ TEST_F(SecurityTest, the_admin_listener_has_its_own_routes_and_reloads_keys) {
   const Answer broken = admin.post("/admin/reload", "", bearer("root"));
   EXPECT_EQ(broken.status, 500);
   EXPECT_EQ(post(chat(), bearer("newcomer")).status, 200) << "a broken file changes nothing";
+}
+
+TEST_F(SecurityTest, sighup_reads_the_keys_again_and_sigterm_ends) {
+  std::signal(SIGHUP, SIG_IGN);  // until the server has its own handler
+  start(with_keys(entry("user")));
+  std::thread serving([&] { server_->run_until_signal(); });
+  struct sigaction action {};
+  do {
+    ::sigaction(SIGHUP, nullptr, &action);
+  } while (action.sa_handler == SIG_IGN);
+  write_keys(entry("newcomer"));
+  EXPECT_EQ(post(chat(), bearer("newcomer")).status, 401);
+  ::kill(::getpid(), SIGHUP);
+  while (post(chat(), bearer("newcomer")).status != 200) {
+  }
+  EXPECT_EQ(post(chat(), bearer("user")).status, 401);
+  ::kill(::getpid(), SIGTERM);
+  serving.join();
+  for (const int signal : {SIGHUP, SIGTERM, SIGINT}) std::signal(signal, SIG_DFL);
 }
 
 TEST_F(SecurityTest, limits_of_a_key_are_429_with_the_time_to_wait) {

@@ -148,7 +148,8 @@ Result<std::unique_ptr<Server>> Server::listen(const ServeOptions& options,
   const auto record = [&state](const HttpRecord& record) {
     const Route* found = find_route(record.method, record.path);
     if (ApiContext* context = state.api) context->metrics.http(record, found ? found->path : "");
-    log_access(record);
+    const bool probe = found && found->scopes != kInfer && record.status < 400;
+    if (!probe) log_access(record);  // they come several times a second
   };
   server->http_ = TRY(HttpServer::start(
       http, [&state](Exchange exchange) { route(state, Side::front, std::move(exchange)); },

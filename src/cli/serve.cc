@@ -1,4 +1,5 @@
 // rose serve: a model behind the OpenAI HTTP API.
+#include <csignal>
 #include <cstdio>
 
 #include "api/server.h"
@@ -49,6 +50,7 @@ Status serve_command(Arguments arguments) {
 
   // Listening comes first: a port that is taken is found out before the weights are read, and probes are
   // answered meanwhile. The session outlives the server.
+  std::signal(SIGHUP, SIG_IGN);  // until there is something to read again
   std::unique_ptr<Session> session;
   const std::unique_ptr<Server> server = TRY(Server::listen(options.server, kVersion));
   session = TRY(open_session(options.model, [&](const LoadProgress& progress) {

@@ -82,6 +82,21 @@ TEST_F(WaitingQueueTest, a_pause_earns_no_credit) {
   EXPECT_EQ(order, (std::vector<uint64_t>{1, 2, 1, 2})) << "2 must not get ten in a row";
 }
 
+TEST_F(WaitingQueueTest, nor_does_it_when_nobody_waits) {
+  Sequence& running = add(1);
+  const auto popped = queue_.pop();
+  queue_.charge(running, 0, 100000);
+  for (int i = 0; i < 10; ++i) add(2);  // the first to come after the pause
+  for (int i = 0; i < 10; ++i) add(1);
+  std::vector<uint64_t> order;
+  for (int i = 0; i < 4; ++i) {
+    const auto sequence = queue_.pop();
+    queue_.charge(*sequence, 10, 0);
+    order.push_back(sequence->tenant);
+  }
+  EXPECT_EQ(order, (std::vector<uint64_t>{2, 1, 2, 1}));
+}
+
 TEST_F(WaitingQueueTest, who_gave_way_comes_before_who_never_ran) {
   add(2);
   Sequence& once = add(1);
