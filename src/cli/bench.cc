@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "cli/bench_kernels.h"
+#include "cli/bench_serve.h"
 #include "cli/bench_startup.h"
 #include "cli/command.h"
 #include "cli/completions.h"
@@ -180,6 +181,7 @@ constexpr Command kBenches[] = {
     {"kernels", "the ops of a step, each by itself", bench_kernels},
     {"throughput", "whole requests through the engine, many at a time", bench_throughput},
     {"startup", "from the command to the first token, and the memory it takes", bench_startup},
+    {"serve", "a running server: many streams over HTTP", bench_serve},
 };
 
 }  // namespace
