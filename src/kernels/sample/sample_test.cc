@@ -28,7 +28,10 @@ std::vector<Sampled> sample_rows(Rig& rig, const Tensor& logits, std::vector<Sam
   uint8_t* there = stream.scratch->take(DType::u8, {bytes}).as<uint8_t>();
   const Tensor tokens = rig.empty(DType::i32, {int64_t(rows.size())});
   auto* const to = reinterpret_cast<Sampled*>(results.data());
-  for (size_t i = 0; i < rows.size(); ++i) rows[i].result = to + i;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    to[i] = {.token = -7, .top = {}};  // poison
+    rows[i].result = to + i;
+  }
   place_lists(rows, vocab, staging.data() + row_bytes, there + row_bytes);
   std::memcpy(staging.data(), rows.data(), size_t(row_bytes));
   device.upload(stream, there, staging.data(), bytes);
@@ -37,10 +40,10 @@ std::vector<Sampled> sample_rows(Rig& rig, const Tensor& logits, std::vector<Sam
                                    .rows = reinterpret_cast<const SampleRow*>(there),
                                    .vocab = vocab});
   const Values drawn = rig.read(tokens);
-  for (size_t i = 0; i < rows.size(); ++i)
-    if (!rows[i].later) {
-      EXPECT_EQ(drawn.at[i], float(to[i].token));
-    }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(drawn.at[i], rows[i].later ? -1.f : float(to[i].token));  // `empty` is all -1
+    EXPECT_EQ(to[i].token == -7, rows[i].later);
+  }
   return {to, to + rows.size()};
 }
 
