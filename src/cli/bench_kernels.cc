@@ -14,7 +14,9 @@
 #include "cli/session.h"
 #include "cli/step_times.h"
 #include "cli/table.h"
+#include "device/host_buffer.h"
 #include "engine/batch.h"
+#include "kernels/sample/sample.h"
 #include "tensor/bf16.h"
 
 namespace rose {
@@ -164,6 +166,25 @@ std::vector<Group> group(const std::vector<RecordedOp>& calls, const std::string
   return groups;
 }
 
+// What a step ends with. `results` is where the device writes what was drawn, whenever the op is run again.
+Status sample_greedily(const Ops& ops, Stream& stream, const Tensor& logits, int vocab,
+                       HostBuffer& results) {
+  const size_t count = size_t(logits.dims[0]);
+  TRY(results.reserve(int64_t(count * sizeof(Sampled))));
+  std::vector<SampleRow> rows(count, SampleRow{.temperature = 0});
+  for (size_t row = 0; row < count; ++row)
+    rows[row].result = reinterpret_cast<Sampled*>(results.data()) + row;
+  const int64_t bytes = int64_t(count * sizeof(SampleRow));
+  void* const there = stream.scratch->take(DType::u8, {bytes}).data;
+  stream.device->upload(stream, there, rows.data(), bytes);
+  ops.sample(stream, {.tokens = stream.scratch->take(DType::i32, {logits.dims[0]}),
+                      .logits = logits,
+                      .rows = static_cast<const SampleRow*>(there),
+                      .vocab = vocab});
+  stream.device->synchronize(stream);
+  return Done{};
+}
+
 Status time_step(Runtime& runtime, const StepOf& step, const KernelOptions& options, double read,
                  Table& table) {
   Stream& stream = runtime.stream;
@@ -182,12 +203,22 @@ Status time_step(Runtime& runtime, const StepOf& step, const KernelOptions& opti
                .batch = batch,
                .activations = runtime.loaded.recipe->activations,
                .keep = true};
-  runtime.loaded.model->forward(pass);
+  const Tensor logits = runtime.loaded.model->forward(pass);
+  HostBuffer results(*stream.device);
+  TRY(sample_greedily(recorder.table(), stream, logits, runtime.config().vocab, results));
   stream.device->synchronize(stream);
 
-  for (const Group& group : group(recorder.calls, options.ops)) {
+  // The last first: what is run again changes only what was timed before. (An op that works in place, such as a
+  // norm, would feed others, and the router choose, what no step ever sees.)
+  const std::vector<Group> groups = group(recorder.calls, options.ops);
+  std::vector<Timing> times(groups.size());
+  for (size_t i = groups.size(); i-- > 0;)
+    times[i] = time_calls(stream, groups[i].calls, options.repeats);
+
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const Group& group = groups[i];
     const RecordedOp& op = *group.calls[0];
-    const Timing time = time_calls(stream, group.calls, options.repeats);
+    const Timing time = times[i];
     const double bytes_per_s = group.bytes / time.seconds;
     const double flops_per_s = group.flops / time.seconds;
     const double peak = stream.device->peak_flops * (op.e4m3 ? 1 : 0.5);

@@ -12,6 +12,7 @@
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rope_store/rope_store.h"
 #include "kernels/route/route.h"
+#include "kernels/sample/sample.h"
 
 namespace rose {
 
@@ -102,6 +103,12 @@ RecordedOp describe(Stream&, const Gather& op) {
           .cost = {.bytes = 2 * op.y.bytes()}};
 }
 
+RecordedOp describe(Stream&, const Sample& op) {
+  return {.name = "sample",
+          .shape = strf("%d x %d", op.logits.dim(0), op.logits.dim(1)),
+          .cost = {.bytes = op.logits.bytes()}};
+}
+
 template <class Op, void (*Ops::*kField)(Stream&, const Op&)>
 void record(Stream& stream, const Op& op) {
   (recording.ops->*kField)(stream, op);
@@ -123,6 +130,7 @@ OpRecorder::OpRecorder(const Ops& ops, int64_t keys, int64_t read) : table_(ops)
   table_.route = record<Route, &Ops::route>;
   table_.experts = record<Experts, &Ops::experts>;
   table_.gather = record<Gather, &Ops::gather>;
+  table_.sample = record<Sample, &Ops::sample>;
 }
 
 OpRecorder::~OpRecorder() { recording = {}; }

@@ -62,6 +62,7 @@ Result<std::unique_ptr<Runtime>> open_runtime(const ModelOptions& options, const
     return fail(ErrorKind::usage, strf("--threads: %d, wanted 0 or more", options.threads));
 
   auto runtime = std::make_unique<Runtime>();
+  if (!options.profile.empty()) runtime->trace = TRY(StepTrace::open(options.profile));
   runtime->threads = std::make_unique<ThreadPool>(options.threads);
   runtime->scratch = std::make_unique<Arena>(*ops.device);
   runtime->stream = {
@@ -164,6 +165,7 @@ Result<std::unique_ptr<Session>> open_session(const ModelOptions& options, const
                      .kv_bytes = kv_bytes(options, *loaded.ops),
                      .prefix_cache = options.enable_prefix_caching,
                      .enforce_eager = options.enforce_eager,
+                     .trace = session->runtime->trace.get(),
                      .vocab = std::min(session->tokenizer->vocab(), loaded.model->config().vocab)},
                     [&](const LoadProgress& progress) {
                       line.show(progress);

@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "device/arena.h"
 #include "engine/engine.h"
+#include "engine/step_trace.h"
 #include "model/loader.h"
 #include "model/mock.h"
 #include "text/chat_format.h"
@@ -31,6 +32,7 @@ struct ModelOptions {
   int64_t kv_cache_memory_bytes = 0;
   bool enable_prefix_caching = true;
   bool census = false;
+  std::string profile;
   bool enforce_eager = false;
   MockOptions mock;
   int layers = 0;  // the first of the model's; 0: all. Of benchmarks, no option
@@ -63,6 +65,8 @@ struct ModelOptions {
           "memory for keys and values; 0: at most half of what is free, on a CPU 4 GiB");
     visit("--enable-prefix-caching", enable_prefix_caching,
           "reuse the pages of equal prompt starts");
+    visit("--profile", profile,
+          "write what each step did to this file, for chrome://tracing and Perfetto");
     visit("--census", census,
           "after loading, say of each tensor how many blocks of MXFP4 the recipe keeps to fewer "
           "bits");
@@ -78,6 +82,7 @@ struct Runtime {
   std::unique_ptr<Arena> scratch;
   Stream stream;
   LoadedModel loaded;
+  std::unique_ptr<StepTrace> trace;  // of --profile
 
   const ModelConfig& config() const { return loaded.model->config(); }
 };

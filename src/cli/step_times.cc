@@ -68,8 +68,9 @@ double median(std::vector<double> values) {
 
 Result<std::unique_ptr<Launcher>> make_launcher(Runtime& runtime, const BenchCache& cache,
                                                 int samples) {
-  return Launcher::make(runtime.loaded, cache.kv, runtime.stream,
-                        {.vocab = runtime.config().vocab, .most_samples = samples});
+  return Launcher::make(
+      runtime.loaded, cache.kv, runtime.stream,
+      {.vocab = runtime.config().vocab, .most_samples = samples, .trace = runtime.trace.get()});
 }
 
 }  // namespace

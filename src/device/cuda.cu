@@ -1,5 +1,7 @@
 #include "device/cuda.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -103,7 +105,9 @@ Graph* end_graph(Stream& stream) {
 void run_graph(Stream& stream, Graph* graph) {
   const Turn turn;
   auto* const replays = reinterpret_cast<Replays*>(graph);
+  nvtxRangePushA("launch of a step's graph");
   check(cudaGraphLaunch(replays->ready[replays->next], native(stream)), "run a graph");
+  nvtxRangePop();
   replays->next = 1 - replays->next;
 }
 

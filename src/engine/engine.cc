@@ -395,7 +395,8 @@ Result<std::unique_ptr<Engine>> Engine::start(
   Runner runner = TRY(Runner::make(model, stream, memory.pages,
                                    {.vocab = chosen.vocab,
                                     .most_samples = chosen.max_seqs,
-                                    .enforce_eager = chosen.enforce_eager}));
+                                    .enforce_eager = chosen.enforce_eager,
+                                    .trace = chosen.trace}));
   warm_up(runner.launcher(), chosen, memory, progress);
   memory.scratch_bytes = stream.scratch->bytes() + runner.launcher().graphs().scratch_bytes();
   return std::make_unique<EngineLoop>(chosen, memory, std::max(spec.window, 1), std::move(runner));

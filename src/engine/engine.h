@@ -9,6 +9,8 @@
 
 namespace rose {
 
+class StepTrace;
+
 struct EngineOptions {
   int max_context = 0;  // tokens of one sequence, prompt and answer; 0: what the model can
   int max_seqs = 256;   // that run together
@@ -18,6 +20,7 @@ struct EngineOptions {
   int64_t kv_bytes = 0;            // memory for keys and values; 0: a share of what is free
   bool prefix_cache = true;
   bool enforce_eager = false;     // no step as a recorded graph
+  StepTrace* trace = nullptr;     // hears of each step; outlives the engine
   int vocab = 0;                  // tokens that exist (the tokenizer's); 0: the model's rows
   bool check_invariants = false;  // after each step; tests
 };
@@ -44,7 +47,7 @@ struct EngineStats {
 struct KvMemory {
   int pages[kPools] = {};
   int64_t bytes = 0;
-  int max_context = 0;  // tokens of one sequence: what was asked for, and what the pages hold
+  int max_context = 0;        // tokens of one sequence: what was asked for, and what the pages hold
   int64_t scratch_bytes = 0;  // beside them, for steps
 };
 

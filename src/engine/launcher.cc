@@ -54,6 +54,10 @@ int64_t Launcher::launch(HostBatch host, const Finish& finish) {
   ROSE_CHECK(host.rows.size() == host.sampled.size(), "launch: %zu rows for %d samples",
              host.rows.size(), host.samples());
   slot.number = launched_++;
+  slot.span = {.begin = options_.trace ? options_.trace->now() : 0,
+               .tokens = host.tokens(),
+               .seqs = host.seqs(),
+               .samples = host.samples()};
   slot.samples = host.samples();
   slot.flies = true;
   auto* const results = reinterpret_cast<Sampled*>(slot.results.data());
@@ -127,6 +131,11 @@ std::span<Sampled> Launcher::land(int64_t number) {
   ROSE_CHECK(slot.flies && slot.number == number, "land: step %ld is not under way", long(number));
   if (slot.done) stream_->device->await_event(slot.done);
   slot.flies = false;
+  if (options_.trace) {
+    slot.span.end = options_.trace->now();
+    slot.span.device = device_seconds(number);
+    options_.trace->add(slot.span);
+  }
   return {reinterpret_cast<Sampled*>(slot.results.data()), size_t(slot.samples)};
 }
 

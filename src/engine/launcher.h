@@ -8,6 +8,7 @@
 
 #include "device/host_buffer.h"
 #include "engine/decode_graphs.h"
+#include "engine/step_trace.h"
 #include "model/loader.h"
 
 namespace rose {
@@ -16,6 +17,7 @@ struct LauncherOptions {
   int vocab = 0;               // tokens that may be sampled
   int most_samples = 256;      // of a step
   bool enforce_eager = false;  // never as graphs
+  StepTrace* trace = nullptr;  // hears of each step that has landed
 };
 
 class Launcher {
@@ -49,6 +51,7 @@ class Launcher {
     int64_t number = -1;
     int samples = 0;
     bool flies = false;
+    StepSpan span;  // for the trace
   };
   static constexpr int kSlots = 2;
 
