@@ -104,8 +104,8 @@ struct Timing {
 
 // All calls in turn, as a graph where the device has them; as often as it takes to see a clock move.
 Timing time_calls(Stream& stream, const std::vector<const RecordedOp*>& calls, int repeats) {
-  constexpr double kEnough = 0.005;
-  constexpr int kMostRounds = 50;
+  constexpr double kEnough = 0.02;  // of calls launched one by one; a graph takes less
+  constexpr double kMostCalls = 1000;
   const Device& device = *stream.device;
   const auto run = [&](int rounds) {
     for (int round = 0; round < rounds; ++round)
@@ -120,7 +120,8 @@ Timing time_calls(Stream& stream, const std::vector<const RecordedOp*>& calls, i
   const Clock::time_point once = Clock::now();
   run(1);
   device.synchronize(stream);
-  const int rounds = int(std::clamp(kEnough / seconds_since(once), 1.0, double(kMostRounds)));
+  const double most = std::max(1.0, kMostCalls / double(calls.size()));
+  const int rounds = int(std::clamp(kEnough / seconds_since(once), 1.0, most));
 
   Graph* graph = nullptr;
   if (device.begin_graph) {

@@ -73,7 +73,9 @@ bool grouped_takes(const Matmul& op) {
 }
 
 void grouped_matmul(Stream& stream, const Matmul& op) {
-  const bool few = op.x.dim(0) <= 192, fp8 = op.weight.format == Format::fp8;
+  // A block reads its weights once for its tokens. Matrices that no cache holds are read once: one wide block.
+  const int most = op.weight.rows >= 16384 ? 32 : 192;
+  const bool few = op.x.dim(0) <= most, fp8 = op.weight.format == Format::fp8;
   if (fp8)
     few ? run<GroupedFp8, 32>(stream, op) : run<GroupedFp8, 128>(stream, op);
   else
