@@ -12,28 +12,27 @@
 namespace rose {
 
 struct StepSpan {
-  double begin = 0, end = 0; // launched and landed; seconds by StepTrace::now
-  double device = 0;         // of its kernels; 0: not known
+  double begin = 0, end = 0;  // launched and landed; seconds by StepTrace::now
+  double device = 0;          // of its kernels; 0: not known
   int tokens = 0, seqs = 0, samples = 0;
 };
 
 class StepTrace {
-public:
-  static Result<std::unique_ptr<StepTrace>> open(const std::string &path);
-  ~StepTrace(); // ends the file; one that is cut off is readable too
+ public:
+  static Result<std::unique_ptr<StepTrace>> open(const std::string& path);
+  ~StepTrace();  // ends the file; one that is cut off is readable too
 
-  double now() const; // since it was opened
+  double now() const;  // since it was opened
   // One thread at a time. After a million steps the file is full, and the rest
   // is left out.
-  void add(const StepSpan &step);
+  void add(const StepSpan& step);
 
-private:
+ private:
   explicit StepTrace(std::ofstream file) : file_(std::move(file)) {}
 
   std::ofstream file_;
-  std::chrono::steady_clock::time_point start_ =
-      std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t steps_ = 0;
 };
 
-} // namespace rose
+}  // namespace rose
