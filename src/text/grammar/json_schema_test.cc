@@ -151,6 +151,9 @@ TEST(JsonSchema, refuses_by_name) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
        "the schema: 'oneOf' is not supported where two may"},
+      {R"({"oneOf":[{"type":"object","properties":{"a":{"const":1}}},
+          {"type":"object","properties":{"a":{"const":2}},"required":["a"]}]})",
+       "where two may hold, as 0 and 1"},
       {R"({"oneOf":[]})", "'oneOf' is an empty list"},
       {R"({"oneOf":[{"type":"null"}],"type":"null"})", "'type' beside 'oneOf'"},
       {R"({"properties":{"a":{"not":{}}}})", "/properties/a: 'not' is not supported"},
