@@ -135,7 +135,8 @@ Status generate_command(Arguments arguments) {
   const CommandHelp help = {
       "generate", "Complete a text, token ids, or each line of a JSON-lines file.",
       "  rose generate -p '<|start|>user<|message|>Add 12 and 30.<|end|><|start|>assistant'\n"
-      "  rose generate openai/gpt-oss-20b --prompt 'Once upon a time' --no-special --max-tokens 64\n"
+      "  rose generate openai/gpt-oss-20b --prompt 'Once upon a time' --no-special --max-tokens "
+      "64\n"
       "  rose generate --input prompts.jsonl --temperature 0 > answers.jsonl\n"};
   if (TRY(parse_options(help, options, arguments)) == Parsed::help) return Done{};
   if (options.choices < 1) return fail(ErrorKind::usage, "--n: wanted 1 or more");
