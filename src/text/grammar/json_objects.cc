@@ -19,6 +19,12 @@ struct NameTree {
 
 constexpr size_t kLongestName = 256;
 
+bool needs_escape(const std::string& name) {
+  for (const char c : name)
+    if (uint8_t(c) < 0x20 || c == '"' || c == '\\') return true;
+  return false;
+}
+
 class OtherName {
  public:
   explicit OtherName(Grammar& grammar) : grammar_(grammar) {
@@ -70,6 +76,7 @@ Expr other_key(Grammar& grammar, JsonRules& json, const std::vector<Property>& p
   if (properties.empty()) return json.string();
   NameTree tree;
   for (const Property& property : properties) {
+    if (needs_escape(property.name)) continue;  // no other name can be this one, having no escapes
     NameTree* at = &tree;
     for (const char byte : property.name.substr(0, kLongestName)) at = &at->next[uint8_t(byte)];
     at->is_name = true;

@@ -136,6 +136,23 @@ TEST(JsonSchema, usual_documents_are_possible) {
   }
 }
 
+// The quote of a listed name once ended an unlisted one too early.
+TEST(JsonSchema, names_that_need_escapes_leave_other_names_well_formed) {
+  const Json schema =
+      *parse_json(R"({"type":"object","properties":{"\"q\"":{"type":"null"},"a\\b":{"type":"null"},
+      "\n":{"type":"null"}},"additionalProperties":{"type":"boolean"}})");
+  Grammar grammar;
+  const auto expr = json_schema(grammar, schema);
+  ASSERT_TRUE(expr) << expr.error().message;
+  testing::Language language(grammar, *expr);
+  EXPECT_TRUE(language.has(R"({"\"q\"":null,"a\\b":null,"q":true})"));
+  EXPECT_TRUE(language.has(R"({"a":true})"));
+  EXPECT_FALSE(language.has(R"({"":":true})"));
+  EXPECT_FALSE(language.has(R"({"a\:true})"));
+  EXPECT_FALSE(language.has("{\"\nx\":true}"));
+  expect_only_valid(schema, demo_trie(), 25);
+}
+
 TEST(JsonSchema, unlisted_names_never_take_the_place_of_listed_ones) {
   Grammar grammar;
   const auto expr = json_schema(grammar, *parse_json(kSchemas[11]));
