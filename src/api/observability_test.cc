@@ -148,6 +148,7 @@ TEST_F(ObservabilityTest, spans_go_to_a_collector_under_the_clients_trace) {
   EXPECT_FALSE(spans[1].contains("parentSpanId"));
   const std::string attributes = dump_json(spans[0]["attributes"]);
   EXPECT_NE(attributes.find("gen_ai.usage.completion_tokens"), std::string::npos);
+  EXPECT_NE(attributes.find("\"stop\""), std::string::npos);
   EXPECT_EQ(attributes.find("Hello"), std::string::npos);
   EXPECT_EQ(received[0]["resourceSpans"][0]["resource"]["attributes"][0]["key"], "service.name");
 }
