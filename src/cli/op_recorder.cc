@@ -10,7 +10,6 @@
 #include "kernels/gather/gather.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/rms_norm/rms_norm.h"
-#include "kernels/rope_store/rope_store.h"
 #include "kernels/route/route.h"
 #include "kernels/sample/sample.h"
 
@@ -41,7 +40,7 @@ RecordedOp describe(Stream&, const Embed& op) {
 
 RecordedOp describe(Stream&, const RmsNorm& op) {
   return {.name = "rms_norm",
-          .shape = strf("%d x %d%s", op.x.dim(0), op.x.dim(1), op.add ? " + residual" : ""),
+          .shape = strf("%d x %d%s", op.x.dim(0), op.x.dim(1), op.add ? " + experts" : ""),
           .cost = cost(op)};
 }
 
@@ -54,25 +53,17 @@ RecordedOp describe(Stream&, const Matmul& op) {
           .e4m3 = is_e4m3(w.format)};
 }
 
-RecordedOp describe(Stream&, const RopeStore& op) {
-  const int64_t queries = op.qkv.dims[0] * op.heads * op.head_dim;
-  const int64_t kept = op.qkv.elements() - queries;  // keys and values, to the cache
-  return {.name = "rope_store",
-          .shape = strf("%d x %d", op.qkv.dim(0), op.qkv.dim(1)),
-          .cost = {.bytes = op.qkv.bytes() + queries * bytes_of(op.qkv.dtype) +
-                            kept * bytes_of(op.kv.pages.dtype)}};
-}
-
 RecordedOp describe(Stream&, const Attend& op) {
   const int64_t keys = std::min<int64_t>(recording.keys, op.window);
   const int64_t read = std::min<int64_t>(
       recording.read, int64_t(op.batch->seqs) * op.window + op.batch->tokens - op.batch->seqs);
   const int64_t of_token = op.kv.pages.dims[1] * 2 * op.head_dim * bytes_of(op.kv.pages.dtype);
-  return {
-      .name = "attend",
-      .shape = strf("%d tokens, %ld keys each%s", op.y.dim(0), long(keys),
-                    op.window == kEveryKey ? "" : ", sliding"),
-      .cost = {.bytes = read * of_token + 2 * op.y.bytes(), .flops = 4 * op.y.elements() * keys}};
+  return {.name = "attend",
+          .shape = strf("%d tokens, %ld keys each%s", op.y.dim(0), long(keys),
+                        op.window == kEveryKey ? "" : ", sliding"),
+          // What is read of the cache, and what this step adds to it.
+          .cost = {.bytes = (read + op.batch->tokens) * of_token + op.qkv.bytes() + op.y.bytes(),
+                   .flops = 4 * op.y.elements() * keys}};
 }
 
 RecordedOp describe(Stream&, const Route& op) {
@@ -125,7 +116,6 @@ OpRecorder::OpRecorder(const Ops& ops, int64_t keys, int64_t read) : table_(ops)
   table_.embed = record<Embed, &Ops::embed>;
   table_.rms_norm = record<RmsNorm, &Ops::rms_norm>;
   table_.matmul = record<Matmul, &Ops::matmul>;
-  table_.rope_store = record<RopeStore, &Ops::rope_store>;
   table_.attend = record<Attend, &Ops::attend>;
   table_.route = record<Route, &Ops::route>;
   table_.experts = record<Experts, &Ops::experts>;

@@ -69,6 +69,12 @@ __device__ inline void bulk_load(void* to, const void* from, int bytes, uint64_t
       : "memory");
 }
 
+// What this thread has written to shared memory is seen by the tensor cores and the copy engine, once they
+// are told by a barrier.
+__device__ inline void fence_shared_writes() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // Four 8 x 8 matrices of 16-bit values, held as a product's fragment (thread: row lane / 4,
 // columns 2 (lane % 4) and + 1), written with rows and columns exchanged: lane l gives the
 // address of the 16 bytes that take column l % 8 of matrix l / 8.
@@ -77,6 +83,19 @@ __device__ inline void store_transposed(void* to, uint32_t a, uint32_t b, uint32
                    shared_address(to)),
                "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
+}
+
+// Two of them: lanes 0 to 15 give addresses.
+__device__ inline void store_transposed(void* to, uint32_t a, uint32_t b) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(shared_address(to)),
+      "r"(a), "r"(b)
+      : "memory");
+}
+
+// Into the cache that all multiprocessors share.
+__device__ inline void prefetch_shared_cache(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
 __device__ inline uint32_t pack_bf16(float low, float high) {

@@ -134,6 +134,7 @@ struct Wgmma;
     }                                                                                        \
   };
 
+DEFINE_WGMMA(8, 4, 4, 5, 6, 7, 8, 9)
 DEFINE_WGMMA(16, 8, 8, 9, 10, 11, 12, 13)
 DEFINE_WGMMA(32, 16, 16, 17, 18, 19, 20, 21)
 DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)

@@ -17,7 +17,8 @@ struct Attention {
   int heads = 0;
   int head_dim = 0;
 
-  Tensor operator()(Pass& pass, Tensor x) const;  // [tokens, hidden]
+  // residual <- residual + attention(x). Both [tokens, hidden].
+  void operator()(Pass& pass, Tensor x, Tensor residual) const;
 };
 
 }  // namespace rose

@@ -12,4 +12,8 @@ Tensor Linear::operator()(Pass& pass, Tensor x, DType dtype) const {
   return y;
 }
 
+void Linear::add(Pass& pass, Tensor x, Tensor y) const {
+  pass.ops.matmul(pass.stream, {.y = y, .x = x, .weight = weight, .bias = bias, .add = true});
+}
+
 }  // namespace rose

@@ -10,6 +10,7 @@ struct Linear {
 
   Tensor operator()(Pass& pass, Tensor x) const;               // in the type of the activations
   Tensor operator()(Pass& pass, Tensor x, DType dtype) const;  // [tokens, out]
+  void add(Pass& pass, Tensor x, Tensor y) const;              // y <- y + (x W^T + bias)
 };
 
 }  // namespace rose

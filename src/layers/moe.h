@@ -1,6 +1,6 @@
 // A mixture of experts: a router picks top_k of them for each token, their outputs are summed by weight.
 #pragma once
-#include "layers/pass.h"
+#include "layers/norm.h"
 
 namespace rose {
 
@@ -14,7 +14,11 @@ struct Moe {
   int top_k = 0;
   float limit = 7.0f;  // of gate and up (kernels/experts/experts.h)
 
-  Tensor operator()(Pass& pass, Tensor x) const;  // [tokens, hidden]
+  // Room for what comes out for so many tokens.
+  Terms room(Pass& pass, int64_t tokens) const;
+
+  // The experts' outputs for norm(x), and their weights. x [tokens, hidden]
+  void operator()(Pass& pass, const Norm& norm, Tensor x, const Terms& out) const;
 };
 
 }  // namespace rose

@@ -40,17 +40,18 @@ class GptOss final : public Model {
   const ModelConfig& config() const override { return c_; }
 
   Tensor forward(Pass& pass) const override {
-    Tensor x = embedding_(pass);  // [tokens, hidden], the residual stream
-    Tensor delta;                 // what the layer before wants added to it
-    // What a block takes is given back when the next but one begins: nobody reads it then.
-    const Arena::Mark start = pass.stream.scratch->mark();
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      const Block& block = blocks_[i];
-      if (i % 2 == 0 && !pass.keep) pass.stream.scratch->rewind(start);
+    const Tensor x = embedding_(pass);  // [tokens, hidden], the residual stream
+    const Terms experts = blocks_.front().moe.room(pass, x.dims[0]);
+    Terms delta;  // what the layer before wants added to x
+    const Arena::Mark layer = pass.stream.scratch->mark();
+    for (const Block& block : blocks_) {
+      // What the block before has taken is given back: what follows on the stream runs after it.
+      if (!pass.keep) pass.stream.scratch->rewind(layer);
       const Tensor in = block.attention_norm(pass, x, delta);
       pass.saw(x);
-      delta = block.attention(pass, in);
-      delta = block.moe(pass, block.moe_norm(pass, x, delta));
+      block.attention(pass, in, x);
+      block.moe(pass, block.moe_norm, x, experts);
+      delta = experts;
     }
     const Tensor last = final_norm_(pass, x, delta);
     pass.saw(last);

@@ -85,6 +85,7 @@ class Group {
 }  // namespace
 
 void attend(Stream& stream, const Attend& op) {
+  if (op.rope.inverse_frequency) rope_store(stream, rope_store_of(op));
   Dim tokens("tokens", op.batch->tokens), seqs("seqs", op.batch->seqs), width("page table width");
   Dim pages("pages"), kv_heads("kv_heads"), two("keys and values", 2), heads("heads", op.heads);
   Dim page("page_size head_dim", kPageSize * op.head_dim),

@@ -81,31 +81,37 @@ void attend(Stream& stream, const Attend& op) {
   ROSE_CHECK(op.head_dim <= kMaxHeadDim, "attend: head_dim %d, at most %d", op.head_dim,
              kMaxHeadDim);
   if (tokens == 0) return;
+  const bool few = tokens < 4 * seqs || heads > kTileHeads * kv_heads;  // a sequence
+  const bool tensor =
+      op.qkv.dtype == DType::bf16 && op.kv.pages.dtype == DType::bf16 && op.head_dim == kTileDim;
+  // Each token's own key is the only one that this step adds to its sequence: attention itself rotates.
+  const bool rotates = op.rope.inverse_frequency && tensor && few && tokens == seqs;
+  if (op.rope.inverse_frequency && !rotates) rope_store(stream, rope_store_of(op));
 
   with_type_of(op.qkv, "attend", [&]<class T>(T) {
     with_type_of(op.kv.pages, "attend", [&]<class K>(K) {
-      const AttendParams<T, K> params = {.y = elements<T>(op.y),
-                                         .qkv = elements<T>(op.qkv),
-                                         .pages = elements<K>(op.kv.pages),
-                                         .positions = op.batch->positions.as<int>(),
-                                         .sequence = op.batch->sequence.as<int>(),
-                                         .page_table = table.as<int>(),
-                                         .sinks = op.sinks.as<float>(),
-                                         .parts = nullptr,
-                                         .first = op.batch->first.as<int>(),
-                                         .seqs = op.batch->seqs,
-                                         .table_width = int(width),
-                                         .window = op.window,
-                                         .heads = op.heads,
-                                         .kv_heads = int(kv_heads),
-                                         .head_dim = op.head_dim,
-                                         .splits = 1,
-                                         .scale = op.scale};
+      const AttendParams<T, K> params = {
+          .y = elements<T>(op.y),
+          .qkv = elements<T>(op.qkv),
+          .pages = elements<K>(op.kv.pages),
+          .positions = op.batch->positions.as<int>(),
+          .sequence = op.batch->sequence.as<int>(),
+          .page_table = table.as<int>(),
+          .sinks = op.sinks.as<float>(),
+          .parts = nullptr,
+          .first = op.batch->first.as<int>(),
+          .seqs = op.batch->seqs,
+          .table_width = int(width),
+          .window = op.window,
+          .heads = op.heads,
+          .kv_heads = int(kv_heads),
+          .head_dim = op.head_dim,
+          .splits = 1,
+          .scale = op.scale,
+          .inverse_frequency = rotates ? op.rope.inverse_frequency.as<float>() : nullptr,
+          .concentration = op.rope.concentration};
       if constexpr (std::is_same_v<T, Bf16> && std::is_same_v<K, Bf16>)
-        if (op.head_dim == kTileDim) {
-          const bool prompts = tokens >= 4 * seqs && heads <= kTileHeads * kv_heads;
-          return prompts ? attend_tile(stream, op, params) : attend_split(stream, op, params);
-        }
+        if (tensor) return few ? attend_split(stream, op, params) : attend_tile(stream, op, params);
       launch<plain_kernel<T, K>>(
           "attend", {.blocks = dim3(unsigned(tokens), unsigned(heads)), .threads = kWarp}, stream,
           params);

@@ -41,6 +41,7 @@ std::vector<Span> cut_tokens(const Attend& op, int tokens_a_tile) {
 }  // namespace
 
 void attend(const Kernels& kernels, Stream& stream, const Attend& op) {
+  if (op.rope.inverse_frequency) rope_store(kernels, stream, rope_store_of(op));
   const Batch& batch = *op.batch;
   const Tensor& table = batch.pages[int(op.kv.pool)];
   Dim tokens("tokens", batch.tokens), seqs("seqs", batch.seqs), width("page table width");

@@ -191,5 +191,61 @@ TEST(Attend, a_token_does_not_depend_on_its_neighbours) {
   }
 }
 
+// With `rope`, the same as rotating and storing first: sequences that feed one token each (decoding), with a
+// page that has just begun and one that is full, several tokens a sequence, prompts, the window.
+TEST(Attend, rotates_and_stores_first) {
+  const Problem kProblems[] = {
+      {4, 2, 16, {{0, 60, 1}}},
+      {64, 8, 64, {{0, 300, 1}, {1, 64, 1}, {2, 63, 1}, {3, 0, 1}}},
+      {64, 8, 64, {{0, 300, 1}, {1, 7, 1}}, 128, Pool::sliding},
+      {64, 8, 64, {{0, 2500, 1}}},
+      {24, 2, 64, {{0, 77, 1}, {1, 191, 1}}},
+      {16, 2, 64, {{0, 130, 2}, {1, 10, 1}}},
+      {16, 2, 64, {{1, 20, 40}, {0, 5, 9}}},
+  };
+  for (const Ops* ops : backends())
+    for (const auto& [type, kv] : {std::pair(DType::f32, DType::bf16), {DType::bf16, DType::bf16}})
+      for (const Problem& p : kProblems) {
+        SCOPED_TRACE(strf("%s %s kv=%s heads=%d/%d head_dim=%d window=%d", ops->name, name_of(type),
+                          name_of(kv), p.heads, p.kv_heads, p.head_dim, p.window));
+        int seqs = 0, longest = 0;
+        for (const Slice& slice : p.slices) {
+          seqs = std::max(seqs, slice.seq + 1);
+          longest = std::max(longest, slice.first + slice.count);
+        }
+        const Paging paging(seqs, longest, p.window, 5);
+        std::vector<float> frequency;
+        for (int k = 0; k < p.head_dim / 2; ++k)
+          frequency.push_back(std::pow(150000.0f, -2.0f * float(k) / float(p.head_dim)));
+        const auto attended = [&](bool at_once) {
+          Rig rig(*ops);
+          const Batch batch = paging.step(rig, p.slices);
+          const int heads = p.heads + 2 * p.kv_heads;
+          Attend op = {
+              .y = rig.empty(type, {batch.tokens, p.heads * p.head_dim}),
+              .qkv = rig.normal(type, {batch.tokens, heads * p.head_dim}, 1),
+              .kv = {rig.normal(kv, {paging.pages(), p.kv_heads, 2, kPageSize * p.head_dim}, 2),
+                     p.pool},
+              .batch = &batch,
+              .sinks = rig.normal(DType::f32, {p.heads}, 3),
+              .window = p.window,
+              .heads = p.heads,
+              .head_dim = p.head_dim,
+              .scale = .125f,
+              .rope = {rig.put(DType::f32, {p.head_dim / 2}, frequency), 1.25f}};
+          if (!at_once) {
+            rig.run(ops->rope_store, rope_store_of(op));
+            op.rope = {};
+          }
+          rig.run(ops->attend, op);
+          return std::pair(rig.read(op.y), rig.read(op.kv.pages));
+        };
+        const auto [y, pages] = attended(true);
+        const auto [want_y, want_pages] = attended(false);
+        EXPECT_TRUE(close(y, want_y, Tolerance::rounding(type)));
+        EXPECT_TRUE(close(pages, want_pages, Tolerance::rounding(kv)));
+      }
+}
+
 }  // namespace
 }  // namespace rose

@@ -10,7 +10,7 @@ template <class T, class K>
 struct AttendParams {
   T* y;                   // [tokens, heads head_dim]
   const T* qkv;           // [tokens, (heads + 2 kv_heads) head_dim]
-  const K* pages;         // [pages, kv_heads, 2, page_size head_dim]
+  K* pages;               // [pages, kv_heads, 2, page_size head_dim]
   const int* positions;   // [tokens]
   const int* sequence;    // [tokens]
   const int* page_table;  // [seqs, table_width]
@@ -19,6 +19,8 @@ struct AttendParams {
   const int* first;       // [seqs + 1]
   int seqs, table_width, window, heads, kv_heads, head_dim, splits;
   float scale;
+  const float* inverse_frequency;  // null: queries and keys are rotated, and stored
+  float concentration;
 };
 
 using Bf16 = __nv_bfloat16;

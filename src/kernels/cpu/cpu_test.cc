@@ -211,19 +211,16 @@ TEST(CpuMatmul, a_token_gets_the_same_bits_in_any_batch_and_on_any_processor) {
 Values experts(const Ops& ops, Format format, int tokens, DType dtype) {
   constexpr int kExperts = 5, kTopK = 2, kHidden = 96, kFfn = 64;
   Rig rig(ops);
-  std::vector<float> chosen, weights;
+  std::vector<float> chosen;
   for (int token = 0; token < tokens; ++token)
-    for (int i = 0; i < kTopK; ++i) {
+    for (int i = 0; i < kTopK; ++i)
       chosen.push_back(float((token * 3 + i * 2 + token / 7) % kExperts));
-      weights.push_back(i ? 0.25f : 0.75f);
-    }
-  const Tensor y = rig.empty(dtype, {tokens, kHidden});
+  const Tensor y = rig.empty(dtype, {tokens, kTopK, kHidden});
   rig.run(
       ops.experts,
       Experts{.y = y,
               .x = rig.normal(dtype, {tokens, kHidden}, 1),
               .experts = rig.put(DType::i32, {tokens, kTopK}, chosen),
-              .weights = rig.put(DType::f32, {tokens, kTopK}, weights),
               .gate_up = rig.weight(format, kExperts, 2 * kFfn, kHidden, {.key = 2, .size = .25f}),
               .gate_up_bias = rig.normal(DType::f32, {kExperts, 2 * kFfn}, 3),
               .down = rig.weight(format, kExperts, kHidden, kFfn, {.key = 4, .size = .25f}),

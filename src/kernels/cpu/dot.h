@@ -252,7 +252,7 @@ void mxfp4_tile(const Strip* strips, const float* const* x, int blocks,
 // Adds the bias, rounds, and stores up to a register of rows of one token.
 template <class S>
 void store_rows(const Dot& dot, int token, int row, typename S::F sum) {
-  const int64_t at = int64_t(token) * dot.rows + row;
+  const int64_t at = int64_t(dot.y_rows ? dot.y_rows[token] : token) * dot.rows + row;
   const int left = dot.rows - row;
   if (left >= S::kLanes) {
     if (dot.bias) sum = S::add(sum, S::load(dot.bias + row));

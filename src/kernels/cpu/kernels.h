@@ -30,7 +30,7 @@ struct Row {
   bool is_bf16;
 };
 
-// y[token][row] = x[x_rows[token]] . w[row] + bias[row], for all tokens and some groups of rows.
+// y[y_rows[token]][row] = x[x_rows[token]] . w[row] + bias[row], for all tokens and some groups of rows.
 struct Dot {
   const uint8_t* matrix = nullptr;  // packed (layout.h)
   int rows = 0;
@@ -40,9 +40,10 @@ struct Dot {
   Inputs x;
   const int32_t* x_rows = nullptr;  // or null: row `token`
   int tokens = 0;
-  const float* bias = nullptr;  // [rows], or null
-  Row y;                        // [tokens, rows]
-  uint8_t* scratch = nullptr;   // dot_scratch_bytes(columns), this thread's own
+  const float* bias = nullptr;      // [rows], or null
+  Row y;                            // [.., rows]
+  const int32_t* y_rows = nullptr;  // or null: row `token`
+  uint8_t* scratch = nullptr;       // dot_scratch_bytes(columns), this thread's own
 };
 constexpr int64_t dot_scratch_bytes(int columns) { return int64_t(columns + 31) / 32 * 1024; }
 

@@ -62,22 +62,12 @@ void run(Stream& stream, const Experts& op, int tokens, int top_k, int hidden, i
 
   const std::vector<double> inputs =
       read_inputs(op.down.format, Tensor(a.data(), op.x.dtype, {slots, ffn}));
-  std::vector<T> out(size_t(slots) * size_t(hidden));
   for (int expert = 0; expert < op.down.experts; ++expert)
     linear(stream, op.down, expert, slots_of[size_t(expert)], 1, inputs, op.down_bias,
            [&](int slot, int row, int rows, const Lanes& h) {
              for (int r = 0; r < rows; ++r)
-               out[size_t(slot) * size_t(hidden) + size_t(row + r)] = round_to<T>(h.at[r]);
+               op.y.as<T>()[int64_t(slot) * hidden + row + r] = round_to<T>(h.at[r]);
            });
-
-  for (int token = 0; token < tokens; ++token)
-    for (int h = 0; h < hidden; ++h) {
-      double sum = 0;
-      for (int slot = token * top_k; slot < (token + 1) * top_k; ++slot)
-        sum += double(op.weights.as<float>()[slot]) *
-               to_f32(out[size_t(slot) * size_t(hidden) + size_t(h)]);
-      op.y.as<T>()[int64_t(token) * hidden + h] = round_to<T>(sum);
-    }
 }
 
 }  // namespace
@@ -86,9 +76,8 @@ void experts(Stream& stream, const Experts& op) {
   Dim tokens("tokens"), top_k("top_k"), experts("experts", op.gate_up.experts);
   Dim hidden("hidden", op.gate_up.columns), wide("2 ffn", op.gate_up.rows);
   shape_check("experts", op.x, "x", {&tokens, &hidden});
-  shape_check("experts", op.y, "y", {&tokens, &hidden});
+  shape_check("experts", op.y, "y", {&tokens, &top_k, &hidden});
   shape_check("experts", op.experts, "experts", {&tokens, &top_k});
-  shape_check("experts", op.weights, "weights", {&tokens, &top_k});
   shape_check("experts", op.gate_up_bias, "gate_up_bias", {&experts, &wide});
   shape_check("experts", op.down_bias, "down_bias", {&experts, &hidden});
   ROSE_CHECK(op.down.experts == experts && op.down.rows == hidden && op.down.columns * 2 == wide,

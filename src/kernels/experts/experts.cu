@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kMaxExperts) list_kernel(const __grid_constant
     p.sorted[atomicAdd(&next[p.experts[slot]], 1)] = slot;
 }
 
-// --- gate and combine --------------------------------------------------------------------
+// --- gate --------------------------------------------------------------------
 
 template <class T>
 struct GateParams {
@@ -107,62 +107,23 @@ __global__ void __launch_bounds__(kThreads) gate_kernel(const __grid_constant__ 
     p.a[i] = from_float<T>(gated(to_float(p.h[2 * i]), to_float(p.h[2 * i + 1]), p.limit, p.alpha));
 }
 
-template <class T>
-struct CombineParams {
-  T* y;                  // [tokens, hidden]
-  const T* out;          // [tokens * top_k, hidden]
-  const float* weights;  // [tokens, top_k]
-  int hidden, top_k;
-};
-
-//   grid   tokens, hidden / (kThreads * 2)
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    combine_kernel(const __grid_constant__ CombineParams<T> p) {
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-  const int token = blockIdx.x;
-  for (int h = blockIdx.y * kThreads + threadIdx.x; h < p.hidden; h += gridDim.y * kThreads) {
-    float sum = 0;
-    for (int k = 0; k < p.top_k; ++k) {
-      const int64_t slot = int64_t(token) * p.top_k + k;
-      sum += p.weights[slot] * to_float(p.out[slot * p.hidden + h]);
-    }
-    p.y[int64_t(token) * p.hidden + h] = from_float<T>(sum);
-  }
-}
-
 // --- variants ------------------------------------------------------------------------------
 
 struct Sizes {
   int tokens, top_k, slots, experts, hidden, ffn;
 };
 
-template <class T>
-void combine(Stream& stream, const Experts& op, const Sizes& size, const Tensor& out) {
-  launch<combine_kernel<T>>(
-      "combine",
-      {.blocks = dim3(unsigned(size.tokens), unsigned((size.hidden + kThreads - 1) / kThreads)),
-       .threads = kThreads},
-      stream,
-      CombineParams<T>{.y = elements<T>(op.y),
-                       .out = elements<T>(out),
-                       .weights = op.weights.as<float>(),
-                       .hidden = size.hidden,
-                       .top_k = size.top_k});
-}
-
 void plain(Stream& stream, const Experts& op, const Sizes& size) {
   Arena& scratch = *stream.scratch;
   const Tensor h = scratch.take(op.x.dtype, {size.slots, 2 * size.ffn});
   const Tensor a = scratch.take(op.x.dtype, {size.slots, size.ffn});
-  const Tensor out = scratch.take(op.x.dtype, {size.slots, size.hidden});
   with_type_of(op.x, "experts", [&]<class T>(T) {
     plain_product("experts gate_up", stream,
                   PlainProduct<T>{.w = Tiles(op.gate_up),
                                   .x = elements<T>(op.x),
                                   .y = h.data,
                                   .y_bf16 = h.dtype == DType::bf16,
+                                  .add = false,
                                   .bias = op.gate_up_bias.as<float>(),
                                   .expert_of = op.experts.as<int>(),
                                   .share = size.top_k,
@@ -179,13 +140,13 @@ void plain(Stream& stream, const Experts& op, const Sizes& size) {
     plain_product("experts down", stream,
                   PlainProduct<T>{.w = Tiles(op.down),
                                   .x = elements<T>(a),
-                                  .y = out.data,
-                                  .y_bf16 = out.dtype == DType::bf16,
+                                  .y = op.y.data,
+                                  .y_bf16 = op.y.dtype == DType::bf16,
+                                  .add = false,
                                   .bias = op.down_bias.as<float>(),
                                   .expert_of = op.experts.as<int>(),
                                   .share = 1,
                                   .tokens = size.slots});
-    combine<T>(stream, op, size, out);
   });
 }
 
@@ -198,24 +159,20 @@ struct WriteGated {
   float limit, alpha;
 
   template <int kTiles>
-  __device__ void operator()(const float (&sum)[kTiles][4], const Tiles& w,
+  __device__ StreamTerms terms(const Tiles& w, const StreamPlace& place) const {
+    return {w, bias, place.segment.expert, place.row + place.lane / 4};
+  }
+  template <int kTiles>
+  __device__ void operator()(const float (&sum)[kTiles][4], const StreamTerms& t, const Tiles& w,
                              const StreamPlace& place) const {
     const int g = place.lane / 4, odd = g % 2;
-    const int rows[2] = {place.row + g, place.row + g + 8};
-    float scale[2], add[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const bool exists = rows[r] < w.rows;
-      scale[r] = exists ? scale_of(w, place.segment.expert, rows[r]) : 0;
-      add[r] = exists ? bias[int64_t(place.segment.expert) * w.rows + rows[r]] : 0;
-    }
-    const int pair = (odd ? rows[1] - 1 : rows[0]) / 2;
+    const int pair = (place.row + (odd ? g + 7 : g)) / 2;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float h0 = rounded<__nv_bfloat16>(sum[tile][i] * scale[0] + add[0]);
-        const float h1 = rounded<__nv_bfloat16>(sum[tile][2 + i] * scale[1] + add[1]);
+        const float h0 = rounded<__nv_bfloat16>(sum[tile][i] * t.scale[0] + t.bias[0]);
+        const float h1 = rounded<__nv_bfloat16>(sum[tile][2 + i] * t.scale[1] + t.bias[1]);
         const float theirs = __shfl_xor_sync(~0u, odd ? h0 : h1, 4);
         const float gate = odd ? theirs : h0, up = odd ? h1 : theirs;
         const int token = 8 * tile + place.lane % 4 * 2 + i;
@@ -234,23 +191,19 @@ struct WriteSlots {
   const int* slots;
 
   template <int kTiles>
-  __device__ void operator()(const float (&sum)[kTiles][4], const Tiles& w,
+  __device__ StreamTerms terms(const Tiles& w, const StreamPlace& place) const {
+    return {w, bias, place.segment.expert, place.row + place.lane / 4};
+  }
+  template <int kTiles>
+  __device__ void operator()(const float (&sum)[kTiles][4], const StreamTerms& t, const Tiles& w,
                              const StreamPlace& place) const {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = place.row + place.lane / 4 + 8 * r;
-      if (row >= w.rows) continue;
-      const float scale = scale_of(w, place.segment.expert, row);
-      const float add = bias[int64_t(place.segment.expert) * w.rows + row];
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int token = 8 * tile + place.lane % 4 * 2 + i;
-          if (token < place.segment.count)
-            out[int64_t(slots[place.segment.first + token]) * w.rows + row] =
-                __float2bfloat16_rn(sum[tile][2 * r + i] * scale + add);
-        }
+    for (int i = 0; i < kTiles * 4; ++i) {
+      const int r = i / 2 % 2, row = place.row + place.lane / 4 + 8 * r;
+      const int token = i / 4 * 8 + place.lane % 4 * 2 + i % 2;
+      if (row < w.rows && token < place.segment.count)
+        out[int64_t(slots[place.segment.first + token]) * w.rows + row] =
+            __float2bfloat16_rn(sum[i / 4][i % 4] * t.scale[r] + t.bias[r]);
     }
   }
 };
@@ -292,7 +245,6 @@ void stream(Stream& stream, const Experts& op, const Sizes& size) {
   const int most = most_segments(size, S::kTokens);
   uint16_t* x = static_cast<uint16_t*>(scratch.take(DType::bf16, {size.tokens, size.hidden}).data);
   uint16_t* a = static_cast<uint16_t*>(scratch.take(DType::bf16, {size.slots, size.ffn}).data);
-  const Tensor out = scratch.take(DType::bf16, {size.slots, size.hidden});
   SegmentList segments = list_segments(stream, op, size, S::kTokens, most, x);
   segments.share = size.top_k;
   stream_product<S>("experts gate_up", stream, most, size.tokens,
@@ -309,20 +261,17 @@ void stream(Stream& stream, const Experts& op, const Sizes& size) {
                     StreamProduct<WriteSlots>{.w = Tiles(op.down),
                                               .x = reinterpret_cast<const uint8_t*>(a),
                                               .segments = segments,
-                                              .epilogue = {.out = elements<__nv_bfloat16>(out),
+                                              .epilogue = {.out = elements<__nv_bfloat16>(op.y),
                                                            .bias = op.down_bias.as<float>(),
                                                            .slots = segments.slots}});
-  combine<__nv_bfloat16>(stream, op, size, out);
 }
 
 void grouped(Stream& stream, const Experts& op, const Sizes& size) {
-  const int length = grouped_tokens(op.gate_up.format, size.slots, size.experts);
-  const int most = most_segments(size, length);
+  const int length = grouped_tokens(op), most = most_segments(size, length);
   const bool few = few_slots(length, size.slots, size.experts);  // then the list is made there
-  const Tensor out = stream.scratch->take(DType::bf16, {size.slots, size.hidden});
-  const SegmentList segments = list_segments(stream, op, size, length, most, nullptr, !few);
-  grouped_experts(stream, op, size.top_k, length, most, segments, out);
-  combine<__nv_bfloat16>(stream, op, size, out);
+  grouped_experts(
+      stream, op, length, most,
+      length == 8 ? SegmentList{} : list_segments(stream, op, size, length, most, nullptr, !few));
 }
 
 bool is_grouped(const Experts& op, std::initializer_list<Format> formats) {
@@ -371,9 +320,8 @@ void experts(Stream& stream, const Experts& op) {
   Dim tokens("tokens"), top_k("top_k"), experts("experts", op.gate_up.experts);
   Dim hidden("hidden", op.gate_up.columns), wide("2 ffn", op.gate_up.rows);
   shape_check("experts", op.x, "x", {&tokens, &hidden});
-  shape_check("experts", op.y, "y", {&tokens, &hidden});
+  shape_check("experts", op.y, "y", {&tokens, &top_k, &hidden});
   shape_check("experts", op.experts, "experts", {&tokens, &top_k});
-  shape_check("experts", op.weights, "weights", {&tokens, &top_k});
   shape_check("experts", op.gate_up_bias, "gate_up_bias", {&experts, &wide});
   shape_check("experts", op.down_bias, "down_bias", {&experts, &hidden});
   ROSE_CHECK(op.down.experts == experts && op.down.rows == hidden && op.down.columns * 2 == wide,

@@ -1,6 +1,6 @@
 // A slot is one choice of one token: slot = token * top_k + i. Slots are sorted by expert, so that each
 // expert's matrices are read once for all tokens that chose it; all threads share the rows of all
-// experts. Each slot's result has its own row until `combine` adds a token's in the order of its choices.
+// experts.
 #include <vector>
 
 #include "device/arena.h"
@@ -15,10 +15,10 @@ namespace rose::cpu {
 namespace {
 
 struct Plan {
-  std::vector<int32_t> token;  // of each place: slots in the order of their experts
-  std::vector<int> place;      // of each slot
-  std::vector<int> chosen;     // experts that anyone chose
-  std::vector<int> first;      // [chosen + 1]  the places of each of them
+  // Of each place: slots in the order of their experts.
+  std::vector<int32_t> slot, token;
+  std::vector<int> chosen;  // experts that anyone chose
+  std::vector<int> first;   // [chosen + 1]  the places of each of them
 };
 
 Plan sort_slots(const Experts& op, int slots, int top_k) {
@@ -39,18 +39,19 @@ Plan sort_slots(const Experts& op, int slots, int top_k) {
   }
   plan.first.push_back(slots);
   plan.token.resize(size_t(slots));
-  plan.place.resize(size_t(slots));
+  plan.slot.resize(size_t(slots));
   for (int slot = 0; slot < slots; ++slot) {
     const int place = at[size_t(expert[slot])]++;
-    plan.place[size_t(slot)] = place;
+    plan.slot[size_t(place)] = slot;
     plan.token[size_t(place)] = slot / top_k;
   }
   return plan;
 }
 
-// y[place] = x[rows[place]] W_expert^T + bias_expert for every place; `rows` null: x[place].
+// y[y_rows[place]] = x[rows[place]] W_expert^T + bias_expert for every place; no `rows`: row `place`.
 void linear(const Kernels& kernels, Stream& stream, const Plan& plan, const Weight& weight,
-            const Inputs& x, const int32_t* rows, const Tensor& bias, const Tensor& y) {
+            const Inputs& x, const int32_t* rows, const Tensor& bias, const Tensor& y,
+            const int32_t* y_rows) {
   const int64_t scratch_bytes = dot_scratch_bytes(weight.columns);
   uint8_t* scratch = take_each<uint8_t>(stream, DType::u8, scratch_bytes);
   // Units of work: groups of rows of all chosen experts, one after another.
@@ -81,7 +82,8 @@ void linear(const Kernels& kernels, Stream& stream, const Plan& plan, const Weig
                 .x_rows = rows ? rows + place : nullptr,
                 .tokens = plan.first[i + 1] - place,
                 .bias = bias.as<float>() + int64_t(plan.chosen[i]) * weight.rows,
-                .y = row_of(y, place),
+                .y = row_of(y, y_rows ? 0 : place),
+                .y_rows = y_rows ? y_rows + place : nullptr,
                 .scratch = scratch + thread * scratch_bytes,
             });
             begin += last_group - first_group;
@@ -95,9 +97,8 @@ void experts(const Kernels& kernels, Stream& stream, const Experts& op) {
   Dim tokens("tokens"), top_k("top_k"), experts("experts", op.gate_up.experts);
   Dim hidden("hidden", op.gate_up.columns), wide("2 ffn", op.gate_up.rows);
   shape_check("experts", op.x, "x", {&tokens, &hidden});
-  shape_check("experts", op.y, "y", {&tokens, &hidden});
+  shape_check("experts", op.y, "y", {&tokens, &top_k, &hidden});
   shape_check("experts", op.experts, "experts", {&tokens, &top_k});
-  shape_check("experts", op.weights, "weights", {&tokens, &top_k});
   shape_check("experts", op.gate_up_bias, "gate_up_bias", {&experts, &wide});
   shape_check("experts", op.down_bias, "down_bias", {&experts, &hidden});
   ROSE_CHECK(op.down.experts == experts && op.down.rows == hidden && op.down.columns * 2 == wide,
@@ -112,7 +113,7 @@ void experts(const Kernels& kernels, Stream& stream, const Experts& op) {
   const Plan plan = sort_slots(op, slots, int(top_k));
   const Inputs x = prepare_inputs(kernels, stream, op.x, op.gate_up.format);
   const Tensor h = stream.scratch->take(op.x.dtype, {slots, 2 * ffn});
-  linear(kernels, stream, plan, op.gate_up, x, plan.token.data(), op.gate_up_bias, h);
+  linear(kernels, stream, plan, op.gate_up, x, plan.token.data(), op.gate_up_bias, h, nullptr);
 
   const Tensor a = stream.scratch->take(op.x.dtype, {slots, ffn});
   share(stream, slots, 1, ffn * 0.5, [&](int64_t begin, int64_t end, int) {
@@ -121,18 +122,7 @@ void experts(const Kernels& kernels, Stream& stream, const Experts& op) {
   });
 
   const Inputs inner = prepare_inputs(kernels, stream, a, op.down.format);
-  const Tensor out = stream.scratch->take(op.y.dtype, {slots, hidden});
-  linear(kernels, stream, plan, op.down, inner, nullptr, op.down_bias, out);
-
-  share(stream, tokens, 1, double(hidden * top_k) * 0.1, [&](int64_t begin, int64_t end, int) {
-    std::vector<Row> terms(static_cast<size_t>(top_k.size));
-    for (int64_t token = begin; token < end; ++token) {
-      for (int i = 0; i < top_k; ++i)
-        terms[size_t(i)] = row_of(out, plan.place[size_t(token * top_k + i)]);
-      kernels.combine(terms.data(), op.weights.as<float>() + token * top_k, int(top_k), int(hidden),
-                      row_of(op.y, token));
-    }
-  });
+  linear(kernels, stream, plan, op.down, inner, nullptr, op.down_bias, op.y, plan.slot.data());
 }
 
 }  // namespace rose::cpu

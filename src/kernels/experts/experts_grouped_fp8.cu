@@ -2,9 +2,9 @@
 
 namespace rose::cuda {
 
-void grouped_experts_fp8(Stream& stream, const Experts& op, int top_k, int length,
-                         int most_segments, const SegmentList& segments, const Tensor& out) {
-  const auto go = [&](auto with) { with(stream, op, top_k, most_segments, segments, out); };
+void grouped_experts_fp8(Stream& stream, const Experts& op, int length, int most_segments,
+                         const SegmentList& segments) {
+  const auto go = [&](auto with) { with(stream, op, most_segments, segments); };
   if (length == 16)
     go(run_grouped_experts<GroupedFp8Block, 16>);
   else if (length == 32)

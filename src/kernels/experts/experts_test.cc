@@ -25,12 +25,11 @@ Values gated(const Ops& ops, const std::vector<float>& gate_up, float limit) {
                      .columns = columns,
                      .values = reinterpret_cast<const uint8_t*>(values.data())};
   };
-  const Tensor y = rig.empty(DType::f32, {1, hidden});
+  const Tensor y = rig.empty(DType::f32, {1, 1, hidden});
   rig.run(ops.experts,
           Experts{.y = y,
                   .x = rig.normal(DType::f32, {1, hidden}, 1),
                   .experts = rig.put(DType::i32, {1, 1}, {0}),
-                  .weights = rig.put(DType::f32, {1, 1}, {1}),
                   .gate_up = rig.pack(Format::bf16, raw(2 * ffn, hidden, zero)),
                   .gate_up_bias = rig.put(DType::f32, {1, 2 * ffn}, bias),
                   .down = rig.pack(Format::bf16, raw(hidden, ffn, identity)),
@@ -72,7 +71,7 @@ enum class Of {
   saturated
 };  // |W2| and |b2|; and with every gate and up at its limit
 
-Values summed(const Ops& ops, const Problem& p, Format format, DType type, Of of) {
+Values result(const Ops& ops, const Problem& p, Format format, DType type, Of of) {
   Rig rig(ops);
   const auto normals = [](int64_t count, uint64_t key, bool magnitudes, float size) {
     std::vector<float> values;
@@ -82,24 +81,20 @@ Values summed(const Ops& ops, const Problem& p, Format format, DType type, Of of
     }
     return values;
   };
-  std::vector<float> chosen, weights;
+  std::vector<float> chosen;
   for (int token = 0; token < p.tokens; ++token) {
     const int first = p.one_expert ? 1 : int(random_bits(2, uint64_t(token)) % uint64_t(p.experts));
-    for (int i = 0; i < p.top_k; ++i) {
-      chosen.push_back(float((first + i * 3) % p.experts));
-      weights.push_back(to_f32(to_bf16(0.6f / float(i + 1))));
-    }
+    for (int i = 0; i < p.top_k; ++i) chosen.push_back(float((first + i * 3) % p.experts));
   }
   std::vector<float> bias = normals(int64_t(p.experts) * 2 * p.ffn, 3, true, 0.5f);
   if (of == Of::saturated) bias.assign(bias.size(), 100);
   const bool magnitudes = of != Of::result;
-  const Tensor y = rig.empty(type, {p.tokens, p.hidden});
+  const Tensor y = rig.empty(type, {p.tokens, p.top_k, p.hidden});
   rig.run(
       ops.experts,
       Experts{.y = y,
               .x = rig.put(type, {p.tokens, p.hidden}, normals(p.tokens * p.hidden, 1, true, 1)),
               .experts = rig.put(DType::i32, {p.tokens, p.top_k}, chosen),
-              .weights = rig.put(DType::f32, {p.tokens, p.top_k}, weights),
               .gate_up = rig.weight(format, p.experts, 2 * p.ffn, p.hidden,
                                     {11, 3.0f / float(p.hidden), true}),
               .gate_up_bias = rig.put(DType::f32, {p.experts, 2 * p.ffn}, bias),
@@ -125,8 +120,8 @@ TEST(Experts, backends_agree_with_the_reference) {
   for (const Format format : kFormats)
     for (const DType type : {DType::f32, DType::bf16})
       for (const Problem& p : kProblems) {
-        const Values want = summed(reference_ops(), p, format, type, Of::result);
-        const Values sums = summed(reference_ops(), p, format, type, Of::magnitudes);
+        const Values want = result(reference_ops(), p, format, type, Of::result);
+        const Values sums = result(reference_ops(), p, format, type, Of::magnitudes);
         // Relative to the gate and the up, `a` moves by at most 1.3 and 1 times their error; then the
         // exponential, and the second sum.
         const double exact = 2.3 * Tolerance::dot(p.hidden) + Tolerance::dot(p.ffn) + 0x1p-20;
@@ -137,7 +132,7 @@ TEST(Experts, backends_agree_with_the_reference) {
         const bool edges = int8 || type == DType::bf16;
         Values loose = scaled(sums, exact + (type == DType::bf16 ? 0x1p-6 : 0));
         if (int8) {
-          const Values limits = summed(reference_ops(), p, format, type, Of::saturated);
+          const Values limits = result(reference_ops(), p, format, type, Of::saturated);
           for (size_t i = 0; i < loose.at.size(); ++i) loose.at[i] += limits.at[i] / 127;
         }
 
@@ -150,7 +145,7 @@ TEST(Experts, backends_agree_with_the_reference) {
           SCOPED_TRACE(strf("%s %s %s %d tokens, %d of %d experts of [%d, %d]", ops->name,
                             name_of(format), name_of(type), p.tokens, p.top_k, p.experts, p.ffn,
                             p.hidden));
-          const Values got = summed(*ops, p, format, type, Of::result);
+          const Values got = result(*ops, p, format, type, Of::result);
           if (e4m3) {
             EXPECT_TRUE(close(got, want, scaled(sums, exact + 1.1 * 3.3 * 0x1p-4)));
             if (!want.at.empty()) {
@@ -174,23 +169,21 @@ TEST(Experts, a_token_does_not_depend_on_its_neighbours) {
       const int tokens = 37, experts = 6, hidden = 64, ffn = 96, top_k = 2;
       std::vector<float> chosen;
       for (int i = 0; i < tokens * top_k; ++i) chosen.push_back(float((i / 2 + i % 2 * 2) % 5));
-      Experts op = {.y = rig.empty(DType::f32, {tokens, hidden}),
+      Experts op = {.y = rig.empty(DType::f32, {tokens, top_k, hidden}),
                     .x = rig.normal(DType::f32, {tokens, hidden}, 1),
                     .experts = rig.put(DType::i32, {tokens, top_k}, chosen),
-                    .weights = rig.uniform(DType::f32, {tokens, top_k}, 2, 0, 1),
                     .gate_up = rig.weight(format, experts, 2 * ffn, hidden, {3, 0.2f}),
                     .gate_up_bias = rig.normal(DType::f32, {experts, 2 * ffn}, 4),
                     .down = rig.weight(format, experts, hidden, ffn, {5, 0.2f}),
                     .down_bias = rig.normal(DType::f32, {experts, hidden}, 6)};
       rig.run(ops->experts, op);
       const Values together = rig.read(op.y);
-      const Tensor alone = rig.empty(DType::f32, {tokens, hidden});
+      const Tensor alone = rig.empty(DType::f32, {tokens, top_k, hidden});
       for (int i = 0; i < tokens; ++i) {
         Experts one = op;
         one.y = alone.rows(i, 1);
         one.x = op.x.rows(i, 1);
         one.experts = op.experts.rows(i, 1);
-        one.weights = op.weights.rows(i, 1);
         rig.run(ops->experts, one);
       }
       EXPECT_TRUE(close(rig.read(alone), together));

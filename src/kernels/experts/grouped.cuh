@@ -1,14 +1,11 @@
-// The experts through grouped.cuh, for any of its formats of weights: what becomes of the sums, the list of
-// segments for few slots, and the order of launches. Instantiated in files of their own: they take long to
-// compile.
+// The experts through grouped.cuh, for any of its formats of weights: what becomes of the sums, and the
+// order of launches. Instantiated in files of their own: they take long to compile.
 #pragma once
 #include "kernels/experts/grouped.h"
 
 #include "device/arena.h"
 #include "kernels/experts/gated.cuh"
 #include "kernels/matmul/grouped.cuh"
-#include "kernels/matmul/grouped_epilogue.cuh"
-#include "kernels/matmul/token_records.cuh"
 
 namespace rose::cuda {
 
@@ -19,13 +16,12 @@ namespace {
 struct WriteGated {
   __nv_bfloat16* a;   // [slots, ffn]
   const float* bias;  // [experts, 2 ffn]
-  const int* slots;
   float limit, alpha;
 
   template <int kSums>
   __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
-                                             const Segment& segment, int row_block, uint8_t* staged,
-                                             int barrier) const {
+                                             const SegmentList& segments, const Segment& segment,
+                                             int row_block, uint8_t* staged, int barrier) const {
     const RowTerms t(w, bias, segment.expert, row_block);
     const int thread = threadIdx.x % 128, lane = thread % 32, g = lane / 4, odd = g % 2;
     const int pair = thread / 32 * 8 + (odd ? g + 7 : g) / 2;  // of the 32
@@ -46,7 +42,7 @@ struct WriteGated {
     named_barrier_sync(barrier, 128);
     const int ffn = w.rows / 2, first = row_block * kTile / 2;
     write_staged<kSums * 2, 32>(staged, segment.count, ffn - first, [&](int token) {
-      return a + int64_t(slots[segment.first + token]) * ffn + first;
+      return a + int64_t(segments.slots[segment.first + token]) * ffn + first;
     });
   }
 };
@@ -55,16 +51,15 @@ struct WriteGated {
 struct WriteSlots {
   __nv_bfloat16* out;  // [slots, hidden]
   const float* bias;   // [experts, hidden]
-  const int* slots;
 
   template <int kSums>
   __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
-                                             const Segment& segment, int row_block, uint8_t* staged,
-                                             int barrier) const {
+                                             const SegmentList& segments, const Segment& segment,
+                                             int row_block, uint8_t* staged, int barrier) const {
     stage_rows(total, RowTerms(w, bias, segment.expert, row_block), staged, barrier);
     const int first = row_block * kTile;
     write_staged<kSums * 2, 64>(staged, segment.count, w.rows - first, [&](int token) {
-      return out + int64_t(slots[segment.first + token]) * w.rows + first;
+      return out + int64_t(segments.slots[segment.first + token]) * w.rows + first;
     });
   }
 };
@@ -90,7 +85,6 @@ struct FewParams {
 //   grid   stages
 //   needs  at most kFew slots and kFew experts
 __global__ void __launch_bounds__(kFew) few_kernel(const __grid_constant__ FewParams p) {
-  constexpr int kUnitBytes = kFewTokens * 64;
   constexpr int kRecordBytes = record_bytes(TokenForm::e4m3, kFewTokens);
   __shared__ int expert_of[kFew], count[kFew], first_slot[kFew], first_segment[kFew];
   __shared__ int place[kFew], warp_sums[2][kFew / kWarp];
@@ -132,85 +126,76 @@ __global__ void __launch_bounds__(kFew) few_kernel(const __grid_constant__ FewPa
   }
   __syncthreads();
 
-  const int unit = lane / 16, in_unit = lane % 16 * 4;
   const int column = blockIdx.x * 2 * kTile + lane * 4;
-  for (int slot = warp; slot < p.slots; slot += kFew / kWarp) {
-    uint32_t pairs[2] = {};
-    if (column + 4 <= p.columns) {
-      const uint2 values =
-          *reinterpret_cast<const uint2*>(p.x + int64_t(slot / p.top_k) * p.columns + column);
-      pairs[0] = values.x, pairs[1] = values.y;
-    }
-    const int token = place[slot] % kFewTokens;
-    uint8_t* record =
-        p.records + (int64_t(place[slot] / kFewTokens) * p.stages + blockIdx.x) * kRecordBytes;
-    const E4m3Four four = four_e4m3(pairs);
-    const int chunk = in_unit / 16 ^ token / 2 % 4;
-    *reinterpret_cast<uint32_t*>(record + unit * kUnitBytes + token * 64 + chunk * 16 +
-                                 in_unit % 16) = four.codes;
-    if (lane == 0)
-      reinterpret_cast<float*>(record + 2 * kUnitBytes)[scale_slot(token)] = four.scale;
-  }
+  for (int slot = warp; slot < p.slots; slot += kFew / kWarp)
+    store_token<TokenForm::e4m3, kFewTokens>(
+        p.records + (int64_t(place[slot] / kFewTokens) * p.stages + blockIdx.x) * kRecordBytes,
+        place[slot] % kFewTokens,
+        load_four(p.x + int64_t(slot / p.top_k) * p.columns, column, p.columns));
 }
 
+// Both products, with what lies between them in `a`.
 template <class Format, int kTokens>
-void run_grouped_experts(Stream& stream, const Experts& op, int top_k, int most_segments,
-                         const SegmentList& segments, const Tensor& out) {
+void run_grouped_experts(Stream& stream, const Experts& op, int most_segments,
+                         SegmentList segments) {
   using S = ScheduledShape<Format, kTokens>;
   const Tiles gate_up(op.gate_up), down(op.down);
-  const Tensor a = stream.scratch->take(DType::bf16, {op.x.dims[0] * top_k, op.down.columns});
-  uint8_t* records =
-      take_token_records<S>(stream, most_segments, std::max(gate_up.columns, down.columns));
+  const int top_k = op.experts.dim(1), slots = op.x.dim(0) * top_k;
+  const Tensor a = stream.scratch->take(DType::bf16, {slots, op.down.columns});
 
-  const int slots = op.x.dim(0) * top_k, stages = (gate_up.units + 1) / 2;
-  if (few_slots(kTokens, slots, gate_up.experts)) {
-    // The list is only allocated so far.
-    launch<few_kernel>("experts list", {.blocks = dim3(unsigned(stages)), .threads = kFew}, stream,
-                       FewParams{.sorted = const_cast<int*>(segments.slots),
-                                 .segments = const_cast<Segment*>(segments.list),
-                                 .segment_count = const_cast<int*>(segments.length),
-                                 .records = records,
-                                 .experts = op.experts.as<int>(),
-                                 .x = elements<__nv_bfloat16>(op.x),
-                                 .slots = slots,
-                                 .top_k = top_k,
-                                 .columns = gate_up.columns,
-                                 .stages = stages});
-  } else {
-    SegmentList of_tokens = segments;
-    of_tokens.share = top_k;
+  uint8_t* records = nullptr;
+  if constexpr (!S::kResident)
+    records = take_token_records<S>(stream, most_segments, std::max(gate_up.columns, down.columns));
+  const auto lay_out = [&](const Tensor& x, int columns, int share) {
+    segments.share = share;
     make_token_records<S>(stream, most_segments,
                           {.records = records,
-                           .x = elements<__nv_bfloat16>(op.x),
-                           .columns = gate_up.columns,
-                           .stages = stages,
-                           .segments = of_tokens});
+                           .x = elements<__nv_bfloat16>(x),
+                           .columns = columns,
+                           .stages = (columns + 2 * kTile - 1) / (2 * kTile),
+                           .segments = segments});
+  };
+  const auto product = [&](const char* name, const Tiles& w, const Tensor& x, int share,
+                           auto epilogue, bool listed_early) {
+    grouped_product<S>(name, stream, most_segments,
+                       GroupedProduct<decltype(epilogue)>{.w = w,
+                                                          .records = records,
+                                                          .segments = segments,
+                                                          .rows = {.x = elements<__nv_bfloat16>(x),
+                                                                   .experts = op.experts.as<int>(),
+                                                                   .slots = slots,
+                                                                   .share = share},
+                                                          .epilogue = epilogue,
+                                                          .listed_early = listed_early});
+  };
+  if constexpr (!S::kResident) {
+    if (few_slots(kTokens, slots, gate_up.experts))  // the list is only allocated so far
+      launch<few_kernel>("experts list",
+                         {.blocks = dim3(unsigned((gate_up.units + 1) / 2)), .threads = kFew},
+                         stream,
+                         FewParams{.sorted = const_cast<int*>(segments.slots),
+                                   .segments = const_cast<Segment*>(segments.list),
+                                   .segment_count = const_cast<int*>(segments.length),
+                                   .records = records,
+                                   .experts = op.experts.as<int>(),
+                                   .x = elements<__nv_bfloat16>(op.x),
+                                   .slots = slots,
+                                   .top_k = top_k,
+                                   .columns = gate_up.columns,
+                                   .stages = (gate_up.units + 1) / 2});
+    else
+      lay_out(op.x, gate_up.columns, top_k);
   }
-  grouped_product<S>("experts gate_up", stream, most_segments,
-                     GroupedProduct<WriteGated>{.w = gate_up,
-                                                .records = records,
-                                                .segments = segments,
-                                                .epilogue = {.a = elements<__nv_bfloat16>(a),
-                                                             .bias = op.gate_up_bias.as<float>(),
-                                                             .slots = segments.slots,
-                                                             .limit = op.limit,
-                                                             .alpha = op.alpha}});
-  make_token_records<S>(stream, most_segments,
-                        {.records = records,
-                         .x = elements<__nv_bfloat16>(a),
-                         .columns = down.columns,
-                         .stages = (down.units + 1) / 2,
-                         .segments = segments});
-  grouped_product<S>("experts down", stream, most_segments,
-                     GroupedProduct<WriteSlots>{
-                         .w = down,
-                         .records = records,
-                         .segments = segments,
-                         .epilogue = {.out = elements<__nv_bfloat16>(out),
-                                      .bias = op.down_bias.as<float>(),
-                                      .slots = segments.slots},
-                         // It was complete before the gate's kernel, so before what follows that.
-                         .listed_early = true});
+  product("experts gate_up", gate_up, op.x, top_k,
+          WriteGated{.a = elements<__nv_bfloat16>(a),
+                     .bias = op.gate_up_bias.as<float>(),
+                     .limit = op.limit,
+                     .alpha = op.alpha},
+          false);
+  if constexpr (!S::kResident) lay_out(a, down.columns, 1);
+  // The list was complete before the gate's kernel ran, so before what follows that begins.
+  product("experts down", down, a, 1,
+          WriteSlots{.out = elements<__nv_bfloat16>(op.y), .bias = op.down_bias.as<float>()}, true);
 }
 
 }  // namespace

@@ -2,31 +2,52 @@
 #pragma once
 #include "kernels/matmul/grouped_shape.cuh"
 #include "kernels/matmul/segments.cuh"
+#include "kernels/matmul/token_e4m3.cuh"
 
 namespace rose::cuda {
+
+// Tokens of a shape that keeps them resident.
+struct TokenRows {
+  const __nv_bfloat16* x = nullptr;  // [.., columns of the weights]
+  const int* experts = nullptr;      // [slots]
+  int slots = 0;
+  int share = 1;  // slots that read the same row of x
+};
 
 template <class Epilogue>
 struct GroupedProduct {
   Tiles w;
-  const uint8_t* records;  // [segments, stages] of kRecordBytes
-  SegmentList segments;
+  const uint8_t* records = nullptr;  // [segments, stages] of kRecordBytes
+  SegmentList segments = {};
+  TokenRows rows = {};  // instead of both
   Epilogue epilogue;
-  // Whether the list of segments was complete when the kernel before began: then the first weights are
-  // fetched before it ends.
+  // Whether what the list of segments comes from was complete when the kernel before began: then the first
+  // weights are fetched before it ends.
   bool listed_early = false;
 };
 
 // The same in all lanes, which the compiler cannot know of an expression of threadIdx.
 __device__ inline int uniform(int value) { return __shfl_sync(~0u, value, 0); }
 
-// Tiles are dealt round-robin: every row tile of a segment, then the next segment.
-// Their number waits in shared memory: a register less in the loops.
+// Tiles: every row tile of a segment, then the next segment. They are dealt round-robin, or in runs where a
+// segment's tokens stay. Their number waits in shared memory: a register less in the loops.
+template <class S>
+__device__ __forceinline__ int first_tile(const volatile int& tiles, int block) {
+  return S::kResident ? tiles * block / int(gridDim.x) : block;
+}
 template <class S, class Body>
 __device__ __forceinline__ void for_each_tile(const Tiles& w, const volatile int& tiles,
                                               Body&& body) {
   const int row_tiles = (w.row_blocks + S::kRowGroups - 1) / S::kRowGroups;
-  for (int item = blockIdx.x; item < tiles; item += gridDim.x)
+  const int step = S::kResident ? 1 : gridDim.x;
+  for (int item = first_tile<S>(tiles, blockIdx.x);
+       item < (S::kResident ? first_tile<S>(tiles, blockIdx.x + 1) : tiles); item += step)
     body(item / row_tiles, item % row_tiles * S::kRowGroups);
+}
+template <class S>
+__device__ __forceinline__ int count_tiles(const volatile int& tiles) {
+  if (S::kResident) return first_tile<S>(tiles, blockIdx.x + 1) - first_tile<S>(tiles, blockIdx.x);
+  return (tiles - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x);
 }
 
 // What one warpgroup computes: 64 rows x kTokens, in registers.
@@ -38,6 +59,7 @@ struct Consumer {
   static constexpr int kFragment = Format::kFragment;
 
   const GroupedProduct<Epilogue>& op;
+  const SegmentList& segments;
   const Ring<S>& ring;
   uint8_t* const out_stage;  // [row_groups, tokens, 64] bf16 on their way out
   const int row_group;
@@ -55,20 +77,21 @@ struct Consumer {
 
   __device__ __forceinline__ void multiply(float (&sum)[kSums], const uint32_t* a, int stage,
                                            int unit, bool add) const {
-    const uint64_t tokens = operand<unit_bytes(Format::kForm)>(shared_address(ring.tokens(stage)));
+    const uint64_t tokens = operand<unit_bytes(Format::kForm)>(shared_address(
+        S::kResident ? resident() + k * 2 * S::kTokenUnitBytes : ring.tokens(stage)));
     Format::template multiply<S::kTokens>(sum, a, ring.weights(stage, row_group, unit),
                                           tokens + unit * (S::kTokenUnitBytes >> 4), add);
   }
 
   // Scales of this thread's columns.
   struct Scales {
-    float4 of[S::kTokens / 16];
+    float4 of[(S::kTokens + 15) / 16];
   };
   __device__ __forceinline__ Scales scales(int stage) const {
     Scales s;
-    const float* from = ring.scales(stage);
+    const float* from = S::kResident ? resident_scales() + k * 16 : ring.scales(stage);
 #pragma unroll
-    for (int i = 0; i < S::kTokens / 16; ++i)
+    for (int i = 0; i < (S::kTokens + 15) / 16; ++i)
       s.of[i] = *reinterpret_cast<const float4*>(from + 16 * i + lane() % 4 * 4);
     return s;
   }
@@ -164,11 +187,43 @@ struct Consumer {
     keep(a);
     release(stage);
     now.advance();
+    ++k;
+  }
+
+  // --- tokens that stay: two units of each stage, then the scales of all stages ---
+  int k = 0;  // the stage of the tile that is being multiplied
+  __device__ __forceinline__ uint8_t* resident() const { return ring.base + S::kResidentAt; }
+  __device__ __forceinline__ float* resident_scales() const {
+    return reinterpret_cast<float*>(resident() + (op.w.units + 1) / 2 * 2 * S::kTokenUnitBytes);
+  }
+  // Eight lanes a token and stage, 16 columns each.
+  __device__ __forceinline__ void lay_out(const Segment& segment) const {
+    named_barrier_sync(1 + row_group, 128);  // the last segment's have been read
+    const int stages = (op.w.units + 1) / 2, chunk = lane() % 8;
+#pragma unroll 2
+    for (int i = thread() / 8; i < segment.count * stages; i += 128 / 8) {
+      const int token = i / stages, stage = i % stages;
+      const int column = stage * 2 * kTile + chunk * 16;
+      const __nv_bfloat16* x =
+          op.rows.x + int64_t(segments.row(segment, token)) * op.w.columns + column;
+      uint4 pairs[2] = {};
+      if (column < op.w.columns) {
+        pairs[0] = *reinterpret_cast<const uint4*>(x);
+        pairs[1] = *reinterpret_cast<const uint4*>(x + 8);
+      }
+      float scale;
+      uint8_t* to = resident() + (2 * stage + chunk / 4) * S::kTokenUnitBytes + token * 64;
+      *reinterpret_cast<uint4*>(to + (chunk % 4 ^ token / 2 % 4) * 16) = sixteen_e4m3(pairs, scale);
+      if (chunk == 0) resident_scales()[stage * 16 + scale_slot(token)] = scale;
+    }
+    fence_shared_writes();
+    named_barrier_sync(1 + row_group, 128);
   }
 
   __device__ __forceinline__ void run(const volatile int& tiles) {
     const int stages = (op.w.units + 1) / 2;
-    left = (tiles - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x) * stages;
+    left = count_tiles<S>(tiles) * stages;
+    int held = -1;  // the segment whose tokens are laid out
 
     uint32_t even[2 * kFragment], odd[2 * kFragment];
     wait_ahead();
@@ -178,6 +233,10 @@ struct Consumer {
     read_ahead();
 
     for_each_tile<S>(op.w, tiles, [&](int segment, int row_block) {
+      if constexpr (S::kResident) {
+        k = 0;
+        if (segment != held) lay_out(segments.at(held = segment, S::kTokens));
+      }
       float total[kSums];
 #pragma unroll
       for (float& t : total) t = 0;
@@ -207,7 +266,7 @@ struct Consumer {
         copy(even, odd);
       }
       if (row_block + row_group < op.w.row_blocks)
-        op.epilogue(total, op.w, op.segments.at(segment, S::kTokens), row_block + row_group,
+        op.epilogue(total, op.w, segments, segments.at(segment, S::kTokens), row_block + row_group,
                     out_stage + row_group * S::kTokens * 128, 1 + row_group);
     });
   }

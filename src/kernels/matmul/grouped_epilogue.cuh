@@ -6,9 +6,15 @@
 
 namespace rose::cuda {
 
+// Two bf16 each, added in f32 and rounded.
+__device__ __forceinline__ uint32_t add_bf16(uint32_t a, uint32_t b) {
+  return pack_bf16(__uint_as_float(a << 16) + __uint_as_float(b << 16),
+                   __uint_as_float(a & 0xffff0000u) + __uint_as_float(b & 0xffff0000u));
+}
+
 // Writes bf16 rows [token][0, kRows) from shared memory, 16 bytes a thread. Chunk j of token t lies at chunk
-// j ^ (t % (kRows / 8)).
-template <int kTokens, int kRows, class RowOf>
+// j ^ (t % (kRows / 8)). With kAdd, adds them to what is there.
+template <int kTokens, int kRows, bool kAdd = false, class RowOf>
 __device__ __forceinline__ void write_staged(const uint8_t* staged, int count, int rows_left,
                                              const RowOf& row_of) {
   constexpr int kChunks = kRows / 8;
@@ -16,17 +22,24 @@ __device__ __forceinline__ void write_staged(const uint8_t* staged, int count, i
 #pragma unroll
   for (int token = thread / kChunks; token < kTokens; token += 128 / kChunks) {
     if (token >= count) break;
-    const uint4 values = *reinterpret_cast<const uint4*>(staged + token * kRows * 2 +
-                                                         (chunk ^ token % kChunks) * 16);
+    uint4 values = *reinterpret_cast<const uint4*>(staged + token * kRows * 2 +
+                                                   (chunk ^ token % kChunks) * 16);
     __nv_bfloat16* to = row_of(token) + chunk * 8;
     if (chunk * 8 + 8 <= rows_left && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+      if constexpr (kAdd) {
+        const uint4 before = *reinterpret_cast<const uint4*>(to);
+        values = {add_bf16(before.x, values.x), add_bf16(before.y, values.y),
+                  add_bf16(before.z, values.z), add_bf16(before.w, values.w)};
+      }
       *reinterpret_cast<uint4*>(to) = values;
     } else {
       const uint32_t words[4] = {values.x, values.y, values.z, values.w};
 #pragma unroll
       for (int i = 0; i < 8; ++i)
-        if (chunk * 8 + i < rows_left)
-          to[i] = __ushort_as_bfloat16(uint16_t(words[i / 2] >> 16 * (i % 2)));
+        if (chunk * 8 + i < rows_left) {
+          const __nv_bfloat16 value = __ushort_as_bfloat16(uint16_t(words[i / 2] >> 16 * (i % 2)));
+          to[i] = kAdd ? __float2bfloat16_rn(to_float(to[i]) + to_float(value)) : value;
+        }
     }
   }
 }
@@ -34,6 +47,17 @@ __device__ __forceinline__ void write_staged(const uint8_t* staged, int count, i
 // Scales of rows r and r + 8 of this thread, and biases; 0 of rows that only pad.
 struct RowTerms {
   float scale[2], add[2];
+
+  // Those of a tile that is about to be multiplied: at its end they need not come from memory. One thread.
+  static __device__ __forceinline__ void prefetch(const Tiles& w, const float* bias, int expert,
+                                                  int row_block) {
+    constexpr int kLine = 32;  // floats
+    for (int row = row_block * kTile; row < min((row_block + 1) * kTile, w.rows); row += kLine) {
+      if (w.row_scales)
+        prefetch_shared_cache(w.row_scales + int64_t(expert) * w.row_blocks * kTile + row);
+      if (bias) prefetch_shared_cache(bias + int64_t(expert) * w.rows + row);
+    }
+  }
   __device__ __forceinline__ RowTerms(const Tiles& w, const float* bias, int expert,
                                       int row_block) {
     const int thread = threadIdx.x % 128;
@@ -53,6 +77,10 @@ __device__ __forceinline__ void stage_rows(const float (&total)[kSums], const Ro
                                            uint8_t* staged, int barrier) {
   const int thread = threadIdx.x % 128, lane = thread % 32;
   named_barrier_sync(barrier, 128);  // the tile before has been written
+  if constexpr (kSums == 4)
+    store_transposed(staged + lane % 8 * 128 + (thread / 32 * 2 + lane / 8 % 2 ^ lane % 8) * 16,
+                     pack_bf16(total[0] * t.scale[0] + t.add[0], total[1] * t.scale[0] + t.add[0]),
+                     pack_bf16(total[2] * t.scale[1] + t.add[1], total[3] * t.scale[1] + t.add[1]));
 #pragma unroll
   for (int i = 0; i < kSums / 8; ++i) {
     const float* sum = total + 8 * i;

@@ -13,7 +13,8 @@ constexpr int unit_bytes(TokenForm form) {
 }  // 64 columns
 constexpr bool is_scaled(TokenForm form) { return form == TokenForm::e4m3; }
 constexpr int record_bytes(TokenForm form, int tokens) {  // of a stage: two units, and scales
-  return tokens * (2 * unit_bytes(form) + (is_scaled(form) ? 4 : 0));
+  const int scales = is_scaled(form) ? (tokens < 16 ? 16 : tokens) : 0;  // by 16: see scale_slot
+  return tokens * 2 * unit_bytes(form) + scales * 4;
 }
 
 // What a thread reads of an MXFP4 tile before it expands it.

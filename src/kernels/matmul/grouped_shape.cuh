@@ -6,7 +6,7 @@
 namespace rose::cuda {
 
 //   Format      how weights are stored and expanded
-//   tokens      N: 32, 64, 128
+//   tokens      N: 8 to 128
 //   row_groups  warpgroups side by side, 64 rows each, sharing the token tile
 //   stages      depth of the ring
 //   blocks      resident on a multiprocessor
@@ -23,6 +23,9 @@ struct GroupedShape {
   // its registers away.
   static constexpr bool kMoveRegisters = kTokens >= 32;
   static constexpr int kLoaders = kMoveRegisters ? 4 : 1;
+  // So few tokens stay in shared memory for all of a segment's tiles, laid out there by the warpgroup itself;
+  // and each block makes the list of segments for itself. That saves two launches.
+  static constexpr bool kResident = kTokens == 8;
   static constexpr int kThreads = 128 * kRowGroups + 32 * kLoaders;
   static constexpr int kLoaderRegisters = kRowGroups == 2 && kBlocks == 1 ? 56 : 32;
   static constexpr int kLaunchRegisters = 512 / (kRowGroups + 1) / kBlocks / 8 * 8;
@@ -36,12 +39,19 @@ struct GroupedShape {
   // A stage in shared memory: tokens, scales, weights, and its two barriers. Everything a thread needs of it
   // is at a constant distance from its start.
   static constexpr int kScalesAt = 2 * kTokenUnitBytes;
-  static constexpr int kWeightsAt = (kRecordBytes + 1023) / 1024 * 1024;
+  static constexpr int kWeightsAt = kResident ? 0 : (kRecordBytes + 1023) / 1024 * 1024;
   static constexpr int kFullAt = kWeightsAt + 2 * kRowGroups * Format::kTileBytes;
   static constexpr int kEmptyAt = kFullAt + 8;
-  static constexpr int kStageBytes = (kEmptyAt + 8 + 1023) / 1024 * 1024;  // as the swizzle needs
+  // The swizzle of tokens needs whole kilobytes.
+  static constexpr int kStageAlign = kResident ? 128 : 1024;
+  static constexpr int kStageBytes = (kEmptyAt + 8 + kStageAlign - 1) / kStageAlign * kStageAlign;
   static constexpr int kOutBytes = kRowGroups * kTokens * 128;
-  static constexpr int kSharedBytes = kStages * kStageBytes + kOutBytes + 1024;
+  static constexpr int kResidentAt =
+      (kStages * kStageBytes + 1023) / 1024 * 1024;  // after the ring
+  static constexpr int kSharedBytes = kResidentAt + kOutBytes + 1024;
+  static constexpr int shared_bytes(int units) {
+    return kSharedBytes + (kResident ? (units + 1) / 2 * kRecordBytes : 0);
+  }
   static_assert(kSharedBytes * kBlocks <= 227 << 10);
 };
 
@@ -85,6 +95,8 @@ struct GroupedSchedule {
 };
 template <class Format, int kTokens>
 inline constexpr GroupedSchedule kGroupedSchedule = {};
+template <>
+inline constexpr GroupedSchedule kGroupedSchedule<GroupedMxfp4E4m3, 8> = {1, 8, 3};
 template <>
 inline constexpr GroupedSchedule kGroupedSchedule<GroupedMxfp4E4m3, 16> = {2, 8, 2};
 template <>

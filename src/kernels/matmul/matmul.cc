@@ -21,8 +21,11 @@ void matmul(Stream& stream, const Matmul& op) {
         read_rows(op.weight, 0, int(row), w.data());
         for (int64_t token = 0; token < tokens; ++token) {
           const Lanes sum = dot(x.data() + token * columns, w.data(), int(columns));
-          for (int64_t r = row; r < std::min(row + kLanes, end); ++r)
-            y[token * rows + r] = round_to<T>(sum.at[r - row] + (bias ? bias[r] : 0));
+          for (int64_t r = row; r < std::min(row + kLanes, end); ++r) {
+            T& to = y[token * rows + r];
+            const T value = round_to<T>(sum.at[r - row] + (bias ? bias[r] : 0));
+            to = op.add ? from_f32<T>(to_f32(to) + to_f32(value)) : value;
+          }
         }
       }
     });

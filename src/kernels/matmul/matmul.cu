@@ -18,6 +18,7 @@ void plain(Stream& stream, const Matmul& op) {
                                   .x = elements<T>(op.x),
                                   .y = op.y.data,
                                   .y_bf16 = op.y.dtype == DType::bf16,
+                                  .add = op.add,
                                   .bias = op.bias ? op.bias.as<float>() : nullptr,
                                   .expert_of = nullptr,
                                   .share = 1,
@@ -25,34 +26,57 @@ void plain(Stream& stream, const Matmul& op) {
   });
 }
 
-// y[token][row] = sum * scale + bias.
+// y[token][row] = sum * scale + bias, or that much more.
 struct WriteRows {
   void* y;  // [tokens, rows]
-  bool y_bf16;
+  bool y_bf16, add;
   const float* bias;  // [rows] or null
 
   template <int kTiles>
-  __device__ void operator()(const float (&sum)[kTiles][4], const Tiles& w,
-                             const StreamPlace& place) const {
+  struct Terms {
+    StreamTerms of;
+    float before[kTiles][4];  // of y, like the sums
+  };
+  template <int kTiles>
+  __device__ __forceinline__ Terms<kTiles> terms(const Tiles& w, const StreamPlace& place) const {
+    Terms<kTiles> terms = {StreamTerms(w, bias, 0, place.row + place.lane / 4), {}};
+    if (add)
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = place.row + place.lane / 4 + 8 * r;
-      if (row >= w.rows) continue;
-      const float scale = scale_of(w, 0, row), add = bias ? bias[row] : 0;
+      for (int i = 0; i < kTiles * 4; ++i) {
+        const int64_t at = at_of(w, place, i);
+        if (at >= 0)
+          terms.before[i / 4][i % 4] =
+              y_bf16 ? to_float(static_cast<__nv_bfloat16*>(y)[at]) : static_cast<float*>(y)[at];
+      }
+    return terms;
+  }
+
+  template <int kTiles>
+  __device__ __forceinline__ void operator()(const float (&sum)[kTiles][4],
+                                             const Terms<kTiles>& terms, const Tiles& w,
+                                             const StreamPlace& place) const {
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int token = 8 * tile + place.lane % 4 * 2 + i;
-          if (token >= place.segment.count) continue;
-          const int64_t at = int64_t(place.segment.first + token) * w.rows + row;
-          const float value = sum[tile][2 * r + i] * scale + add;
-          if (y_bf16)
-            static_cast<__nv_bfloat16*>(y)[at] = __float2bfloat16_rn(value);
-          else
-            static_cast<float*>(y)[at] = value;
-        }
+    for (int i = 0; i < kTiles * 4; ++i) {
+      const int64_t at = at_of(w, place, i);
+      if (at < 0) continue;
+      const int r = i / 2 % 2;
+      const float value = sum[i / 4][i % 4] * terms.of.scale[r] + terms.of.bias[r];
+      const float before = terms.before[i / 4][i % 4];
+      if (y_bf16)
+        static_cast<__nv_bfloat16*>(y)[at] =
+            __float2bfloat16_rn(add ? before + rounded<__nv_bfloat16>(value) : value);
+      else
+        static_cast<float*>(y)[at] = add ? before + value : value;
     }
+  }
+
+ private:
+  // Where in y sum i is, or -1.
+  static __device__ __forceinline__ int64_t at_of(const Tiles& w, const StreamPlace& place, int i) {
+    const int row = place.row + place.lane / 4 + i / 2 % 2 * 8;
+    const int token = i / 4 * 8 + place.lane % 4 * 2 + i % 2;
+    if (row >= w.rows || token >= place.segment.count) return -1;
+    return int64_t(place.segment.first + token) * w.rows + row;
   }
 };
 
@@ -66,6 +90,7 @@ void stream_rows(Stream& stream, const Matmul& op) {
                                .segments = {.tokens = tokens},
                                .epilogue = {.y = op.y.data,
                                             .y_bf16 = op.y.dtype == DType::bf16,
+                                            .add = op.add,
                                             .bias = op.bias ? op.bias.as<float>() : nullptr}});
 }
 
@@ -76,13 +101,12 @@ struct Variant {
 };
 
 // `kLeast` tokens up to kTokens, of matrices with at least `kRows` rows.
-template <class Weights, Format kFormat, int kLeast, int kTokens, int kRows, int kSlabs, int kSplit>
+template <Format kFormat, int kLeast, int kRows, class Shape>
 constexpr Variant stream_variant() {
-  using Shape = StreamShape<Weights, kTokens, kSlabs, kSplit>;
   return {[](const Matmul& op) {
             return op.x.dtype == DType::bf16 && op.weight.format == kFormat &&
-                   op.x.dim(0) >= kLeast && op.x.dim(0) <= kTokens && op.weight.rows >= kRows &&
-                   stream_fits<Shape>(op.weight.columns, op.x.dim(0)) &&
+                   op.x.dim(0) >= kLeast && op.x.dim(0) <= Shape::kTokens &&
+                   op.weight.rows >= kRows && stream_fits<Shape>(op.weight.columns, op.x.dim(0)) &&
                    reinterpret_cast<uintptr_t>(op.x.data) % 16 == 0;
           },
           stream_rows<Shape>};
@@ -91,13 +115,13 @@ constexpr Variant stream_variant() {
 constexpr Variant kVariants[] = {
     // Many rows: whole tiles a block. Few: eight warps share 16 rows, so that every multiprocessor has
     // some; with more tokens 32 rows, since each block has to have the tokens.
-    stream_variant<StreamFp8, Format::fp8, 1, 8, 16384, 4, 2>(),
-    stream_variant<StreamFp8, Format::fp8, 5, 8, 4096, 2, 4>(),
-    stream_variant<StreamFp8, Format::fp8, 1, 8, 1, 1, 8>(),
-    stream_variant<StreamFp8, Format::fp8, 9, 16, 16384, 4, 4>(),
-    stream_variant<StreamFp8, Format::fp8, 9, 16, 1, 1, 16>(),
-    stream_variant<StreamBf16, Format::bf16, 1, 8, 16384, 4, 2>(),
-    stream_variant<StreamBf16, Format::bf16, 1, 8, 1, 1, 8>(),
+    stream_variant<Format::fp8, 1, 16384, StreamShape<StreamFp8, 8, 4, 2>>(),
+    stream_variant<Format::fp8, 5, 4096, StreamShape<StreamFp8, 8, 2, 4>>(),
+    stream_variant<Format::fp8, 1, 1, StreamShape<StreamFp8, 8, 1, 8>>(),
+    stream_variant<Format::fp8, 9, 16384, StreamShape<StreamFp8, 16, 4, 4>>(),
+    stream_variant<Format::fp8, 9, 1, StreamShape<StreamFp8, 16, 1, 16>>(),
+    stream_variant<Format::bf16, 1, 16384, StreamShape<StreamBf16, 8, 4, 2>>(),
+    stream_variant<Format::bf16, 1, 1, StreamShape<StreamBf16, 8, 1, 8>>(),
     {[](const Matmul& op) { return op.x.dim(0) > 4 && grouped_takes(op); }, grouped_matmul},
     {[](const Matmul&) { return true; }, plain},
 };

@@ -16,6 +16,7 @@ void matmul(const Kernels& kernels, Stream& stream, const Matmul& op) {
   if (tokens == 0) return;
 
   const Taken own(*stream.scratch);
+  const Tensor y = op.add ? stream.scratch->take(op.y.dtype, {tokens, rows}) : op.y;
   const Inputs inputs = prepare_inputs(kernels, stream, op.x, op.weight.format);
   const int64_t scratch_bytes = dot_scratch_bytes(op.weight.columns);
   uint8_t* scratch = take_each<uint8_t>(stream, DType::u8, scratch_bytes);
@@ -30,10 +31,18 @@ void matmul(const Kernels& kernels, Stream& stream, const Matmul& op) {
               .x = inputs,
               .tokens = int(tokens),
               .bias = op.bias ? op.bias.as<float>() : nullptr,
-              .y = row_of(op.y, 0),
+              .y = row_of(y, 0),
               .scratch = scratch + thread * scratch_bytes,
           });
         });
+  if (!op.add) return;
+  share(stream, tokens, 1, double(rows) * 0.1, [&](int64_t begin, int64_t end, int) {
+    const float weights[] = {1, 1};
+    for (int64_t token = begin; token < end; ++token) {
+      const Row terms[] = {row_of(op.y, token), row_of(y, token)};
+      kernels.combine(terms, weights, 2, int(rows), row_of(op.y, token));
+    }
+  });
 }
 
 }  // namespace rose::cpu

@@ -2,39 +2,44 @@
 
 #include "device/arena.h"
 #include "kernels/matmul/grouped.cuh"
-#include "kernels/matmul/grouped_epilogue.cuh"
 #include "kernels/matmul/token_records.cuh"
 
 namespace rose::cuda {
 
 namespace {
 
-// y[token][row] = sum * scale + bias.
+// y[token][row] = sum * scale + bias, or that much more.
 struct WriteRows {
   void* y;  // [tokens, rows]
-  bool y_bf16;
+  bool y_bf16, add;
   const float* bias;  // [rows] or null
 
   template <int kSums>
   __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
-                                             const Segment& segment, int row_block, uint8_t* staged,
-                                             int barrier) const {
+                                             const SegmentList& segments, const Segment& segment,
+                                             int row_block, uint8_t* staged, int barrier) const {
     const RowTerms terms(w, bias, 0, row_block);
     const int first_row = row_block * kTile;
     if (y_bf16) {
       stage_rows(total, terms, staged, barrier);
-      write_staged<kSums * 2, 64>(staged, segment.count, w.rows - first_row, [&](int token) {
-        return static_cast<__nv_bfloat16*>(y) + int64_t(segment.first + token) * w.rows + first_row;
-      });
+      const auto row_of = [&](int token) {
+        return static_cast<__nv_bfloat16*>(y) + int64_t(segments.slot(segment, token)) * w.rows +
+               first_row;
+      };
+      const int rows_left = w.rows - first_row;
+      add ? write_staged<kSums * 2, 64, true>(staged, segment.count, rows_left, row_of)
+          : write_staged<kSums * 2, 64>(staged, segment.count, rows_left, row_of);
       return;
     }
     const int thread = threadIdx.x % 128, row = first_row + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       const int token = i / 4 * 8 + thread % 4 * 2 + i % 2, r = i / 2 % 2;
-      if (token < segment.count && row + 8 * r < w.rows)
-        static_cast<float*>(y)[int64_t(segment.first + token) * w.rows + row + 8 * r] =
-            total[i] * terms.scale[r] + terms.add[r];
+      if (token < segment.count && row + 8 * r < w.rows) {
+        float& to =
+            static_cast<float*>(y)[int64_t(segments.slot(segment, token)) * w.rows + row + 8 * r];
+        to = (add ? to : 0) + (total[i] * terms.scale[r] + terms.add[r]);
+      }
     }
   }
 };
@@ -60,6 +65,7 @@ void run(Stream& stream, const Matmul& op) {
                                 .segments = list,
                                 .epilogue = {.y = op.y.data,
                                              .y_bf16 = op.y.dtype == DType::bf16,
+                                             .add = op.add,
                                              .bias = op.bias ? op.bias.as<float>() : nullptr},
                                 .listed_early = true});
   stream.scratch->rewind(mark);  // what follows on the stream runs after this

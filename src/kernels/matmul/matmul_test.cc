@@ -1,5 +1,6 @@
 #include "kernels/matmul/matmul.h"
 
+#include "tensor/bf16.h"
 #include "testing/rig.h"
 
 namespace rose {
@@ -38,6 +39,23 @@ TEST(Matmul, rounds_once) {
                                 .weight = weight,
                                 .bias = rig.put(DType::f32, {1}, {-0x1p-8f})});
     EXPECT_EQ(rig.read(y).at[0], 1.0f);
+  }
+}
+
+// -1 + round(1 + 2^-8) is 0: the result is rounded before it is added.
+TEST(Matmul, adds_the_rounded_result) {
+  for (const Ops* ops : available_ops()) {
+    SCOPED_TRACE(ops->name);
+    Rig rig(*ops);
+    const uint16_t w[] = {0x3f80, 0x3b80};  // 1, 2^-8
+    const Weight weight = rig.pack(
+        Format::bf16, {.rows = 1, .columns = 2, .values = reinterpret_cast<const uint8_t*>(w)});
+    const Tensor y = rig.put(DType::bf16, {2, 1}, {-1, 2});
+    rig.run(ops->matmul, Matmul{.y = y,
+                                .x = rig.put(DType::bf16, {2, 2}, {1, 1, 3, 0}),
+                                .weight = weight,
+                                .add = true});
+    EXPECT_EQ(rig.read(y).at, (std::vector<float>{0, 5}));
   }
 }
 
@@ -106,6 +124,37 @@ TEST(Matmul, any_number_of_columns_in_bf16) {
                         product(reference_ops(), Format::bf16, DType::f32, shape, false), bound,
                         Tolerance::rounding(DType::f32)));
     }
+}
+
+// Every variant that a number of tokens may choose: what was there, plus what it gives without `add`.
+TEST(Matmul, adding_gives_the_sum) {
+  constexpr Shape kShapes[] = {{1, 130, 192}, {3, 64, 96},   {8, 128, 192}, {12, 100, 192},
+                               {33, 65, 128}, {40, 128, 64}, {200, 130, 64}};
+  for (const Ops* ops : available_ops())
+    for (const Format format : kFormats)
+      for (const DType type : {DType::f32, DType::bf16})
+        for (const auto& [tokens, rows, columns] : kShapes) {
+          if (!keeps(*ops, format)) continue;
+          SCOPED_TRACE(strf("%s %s %s [%d, %d] x [%d]", ops->name, name_of(format), name_of(type),
+                            tokens, columns, rows));
+          Rig rig(*ops);
+          const Tensor y = rig.empty(type, {tokens, rows});
+          Matmul op = {.y = y,
+                       .x = rig.normal(type, {tokens, columns}, 1),
+                       .weight = rig.weight(format, 1, rows, columns, {2, 0.1f}),
+                       .bias = rig.normal(DType::f32, {rows}, 3)};
+          rig.run(ops->matmul, op);
+          op.y = rig.normal(type, {tokens, rows}, 4);
+          Values want = rig.read(op.y);
+          const Values added = rig.read(y);
+          for (size_t i = 0; i < want.at.size(); ++i) {
+            want.at[i] += added.at[i];
+            if (type == DType::bf16) want.at[i] = to_f32(to_bf16(want.at[i]));
+          }
+          op.add = true;
+          rig.run(ops->matmul, op);
+          EXPECT_TRUE(close(rig.read(op.y), want));
+        }
 }
 
 // Logits stay f32 whatever the activations are.

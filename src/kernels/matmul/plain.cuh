@@ -12,9 +12,9 @@ constexpr int kPlainTokens = 8;
 template <class T>
 struct PlainProduct {
   Tiles w;
-  const T* x;  // [.., columns]
-  void* y;     // [tokens, rows]
-  bool y_bf16;
+  const T* x;            // [.., columns]
+  void* y;               // [tokens, rows]
+  bool y_bf16, add;      // `add`: to what y holds
   const float* bias;     // [experts, rows] or null
   const int* expert_of;  // of each token, or null: one matrix
   int share;             // rows of y that read the same row of x
@@ -48,10 +48,13 @@ __global__ void __launch_bounds__(kPlainWarps* kWarp)
     const float total = warp_sum(sum[i]) + (p.bias ? p.bias[int64_t(expert) * p.w.rows + row] : 0);
     const int64_t at = int64_t(first + i) * p.w.rows + row;
     if (lane != 0) continue;
-    if (p.y_bf16)
-      static_cast<__nv_bfloat16*>(p.y)[at] = __float2bfloat16_rn(total);
-    else
-      static_cast<float*>(p.y)[at] = total;
+    if (p.y_bf16) {
+      __nv_bfloat16& y = static_cast<__nv_bfloat16*>(p.y)[at];
+      y = __float2bfloat16_rn(p.add ? to_float(y) + rounded<__nv_bfloat16>(total) : total);
+    } else {
+      float& y = static_cast<float*>(p.y)[at];
+      y = p.add ? y + total : total;
+    }
   }
 }
 

@@ -20,6 +20,7 @@ namespace rose::cuda {
 // How 16 rows x 64 columns of a format are fetched and multiplied. A lane copies what it will read: no other
 // lane's bytes, so it waits only for itself.
 struct StreamBf16 {
+  static constexpr bool kWidens = false;  // tokens become f16 when they have arrived
   static constexpr int kTileBytes = tile_bytes(Format::bf16);
   static constexpr int kSlotBytes = 2048;
   static constexpr int kAhead = 3;    // slots of a warp's ring
@@ -70,6 +71,7 @@ __device__ __forceinline__ void multiply_f16(float (&sum)[4], const ExpandedF16&
 }
 
 struct StreamFp8 {
+  static constexpr bool kWidens = true;
   static constexpr int kTileBytes = tile_bytes(Format::fp8);
   static constexpr int kSlotBytes = 1024;
   static constexpr int kAhead = 4;
@@ -95,15 +97,11 @@ struct StreamFp8 {
     }
     return e;
   }
-  // A token's unit: 64 bf16, made f16 here.
+  // A token's unit: 64 f16.
   static __device__ __forceinline__ void multiply(float (&sum)[4], const Expanded& w,
                                                   const uint8_t* unit, int c) {
-    const uint4 x0 = *reinterpret_cast<const uint4*>(unit + 32 * c);
-    const uint4 x1 = *reinterpret_cast<const uint4*>(unit + 32 * c + 16);
-    multiply_f16(
-        sum, w,
-        make_uint4(bf16_to_f16(x0.x), bf16_to_f16(x0.y), bf16_to_f16(x0.z), bf16_to_f16(x0.w)),
-        make_uint4(bf16_to_f16(x1.x), bf16_to_f16(x1.y), bf16_to_f16(x1.z), bf16_to_f16(x1.w)));
+    multiply_f16(sum, w, *reinterpret_cast<const uint4*>(unit + 32 * c),
+                 *reinterpret_cast<const uint4*>(unit + 32 * c + 16));
   }
 };
 
@@ -115,6 +113,7 @@ __host__ __device__ constexpr int stream_mxfp4_place(int column) {
 }
 
 struct StreamMxfp4 {
+  static constexpr bool kWidens = false;
   static constexpr int kTileBytes = tile_bytes(Format::mxfp4);
   static constexpr int kSlotBytes = 640;
   static constexpr int kAhead = 10;
@@ -167,8 +166,9 @@ struct StreamShape {
   static constexpr int kWarps = kSlabs * kSplit;
   static constexpr int kThreads = kWarp * kWarps;
   static constexpr int kBlocks = kWarps > 8 ? 1 : 2;  // on a multiprocessor, if they fit
+  static constexpr int kAhead = Weights::kAhead;
   // Shared memory: a barrier, the warps' rings, the sums of two items, the tokens.
-  static constexpr int kRingBytes = Weights::kAhead * Weights::kSlotBytes;
+  static constexpr int kRingBytes = kAhead * Weights::kSlotBytes;
   static constexpr int kPartsAt = 128 + kWarps * kRingBytes;
   static constexpr int kPartBytes = (kSplit - 1) * kSlabs * 16 * kTokens * 4;  // of one item
   static constexpr int kTokensAt = kPartsAt + 2 * kPartBytes;
@@ -186,6 +186,19 @@ struct StreamProduct {
   Epilogue epilogue;
 };
 
+// Scales and biases of rows r and r + 8 of a lane; 0 of rows that only pad.
+struct StreamTerms {
+  float scale[2], bias[2];
+  __device__ __forceinline__ StreamTerms(const Tiles& w, const float* biases, int expert, int row) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const bool exists = row + 8 * r < w.rows;
+      scale[r] = exists ? scale_of(w, expert, row + 8 * r) : 0;
+      bias[r] = exists && biases ? biases[int64_t(expert) * w.rows + row + 8 * r] : 0;
+    }
+  }
+};
+
 // What an epilogue is told of the 16 rows x kTokens in a warp's registers: sum[i][0, 1] are row
 // g = lane / 4 of tokens 8 i + 2 (lane % 4) + (0, 1), sum[i][2, 3] are row g + 8.
 struct StreamPlace {
@@ -200,6 +213,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   using W = typename S::Weights;
   constexpr int kTiles = S::kTokens / 8;
   extern __shared__ __align__(128) uint8_t shared[];
+  constexpr int kAhead = S::kAhead;
+  const bool dense = !p.segments.list;
+  // What follows a dense product reads only what no kernel of a step writes before it waits.
+  if (dense) let_next_kernel_start();
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int slab = warp % S::kSlabs, split = warp / S::kSlabs;
   const int groups = p.w.row_blocks * 4 / S::kSlabs;
@@ -235,21 +252,20 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       }
     }
     copy_async_commit();  // also of nothing: the waits below count groups
-    fetch_slot = fetch_slot + 1 == W::kAhead ? 0 : fetch_slot + 1;
+    fetch_slot = fetch_slot + 1 == kAhead ? 0 : fetch_slot + 1;
   };
 
-  const bool dense = !p.segments.list;
   if (dense) {
     items = p.segments.count(S::kTokens) * groups;
     aim(0);
-    for (int i = 0; i < W::kAhead; ++i) fetch();
+    for (int i = 0; i < kAhead; ++i) fetch();
   }
   wait_for_previous_kernel();
-  let_next_kernel_start();
   if (!dense) {
+    let_next_kernel_start();
     items = p.segments.count(S::kTokens) * groups;
     if (fetch_item < items) aim(p.segments.at(fetch_item / groups, S::kTokens).expert);
-    for (int i = 0; i < W::kAhead; ++i) fetch();
+    for (int i = 0; i < kAhead; ++i) fetch();
   }
   __syncthreads();  // the barrier is ready
 
@@ -257,18 +273,35 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   uint32_t parity = 0;
   for (int item = blockIdx.x, turn = 0; item < items; item += gridDim.x, ++turn) {
     const Segment segment = p.segments.at(item / groups, S::kTokens);
+    const StreamPlace place = {segment, slab_of(item) * 16, lane};
+    // What the results are scaled by and added to is on its way meanwhile.
+    const auto terms = p.epilogue.template terms<kTiles>(p.w, place);
     if (item / groups != staged) {
       staged = item / groups;
-      if (warp == 0) {
-        const int bytes = p.w.columns * 2;
-        if (lane == 0) barrier_expect(arrived, segment.count * bytes);
-        __syncwarp();
-        if (lane < segment.count)
-          bulk_load(x + lane * token_bytes, p.x + int64_t(p.segments.row(segment, lane)) * bytes,
-                    bytes, arrived);
+      if constexpr (W::kWidens) {  // once, instead of each warp for itself
+        for (int token = 0; token < segment.count; ++token) {
+          const uint8_t* from = p.x + int64_t(p.segments.row(segment, token)) * p.w.columns * 2;
+#pragma unroll 4
+          for (int i = threadIdx.x * 16; i < p.w.columns * 2; i += S::kThreads * 16) {
+            const uint4 eight = *reinterpret_cast<const uint4*>(from + i);
+            *reinterpret_cast<uint4*>(x + token * token_bytes + i) =
+                make_uint4(bf16_to_f16(eight.x), bf16_to_f16(eight.y), bf16_to_f16(eight.z),
+                           bf16_to_f16(eight.w));
+          }
+        }
+        __syncthreads();
+      } else {
+        if (warp == 0) {
+          const int bytes = p.w.columns * 2;
+          if (lane == 0) barrier_expect(arrived, segment.count * bytes);
+          __syncwarp();
+          if (lane < segment.count)
+            bulk_load(x + lane * token_bytes, p.x + int64_t(p.segments.row(segment, lane)) * bytes,
+                      bytes, arrived);
+        }
+        barrier_wait(arrived, parity);
+        parity ^= 1;
       }
-      barrier_wait(arrived, parity);
-      parity ^= 1;
     }
 
     float sum[kTiles][4] = {};
@@ -277,9 +310,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     for (int tile = 0; tile < kTiles; ++tile)
       unit[tile] = x + min(tile * 8 + lane / 4, segment.count - 1) * token_bytes + split * 128;
     for (int i = 0; i < mine; ++i) {
-      copy_async_wait<W::kAhead - 1>();
+      copy_async_wait<kAhead - 1>();
       const typename W::Expanded w = W::expand(ring + slot * W::kSlotBytes, lane);
-      slot = slot + 1 == W::kAhead ? 0 : slot + 1;
+      slot = slot + 1 == kAhead ? 0 : slot + 1;
       fetch();
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
@@ -306,7 +339,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     } else {
       __syncthreads();  // all have read the tokens
     }
-    if (split == 0) p.epilogue(sum, p.w, StreamPlace{segment, slab_of(item) * 16, lane});
+    if (split == 0) p.epilogue(sum, terms, p.w, place);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "device/warp.cuh"
 #include "kernels/matmul/grouped_shape.cuh"
 #include "kernels/matmul/segments.cuh"
+#include "kernels/matmul/token_e4m3.cuh"
 
 namespace rose::cuda {
 
@@ -25,79 +26,67 @@ struct TokenRecords {
   SegmentList segments;
 };
 
-// Four bf16 of each lane of a warp as E4M3, with one scale for all 128.
-struct E4m3Four {
-  uint32_t codes;
-  float scale;
-};
-__device__ __forceinline__ E4m3Four four_e4m3(const uint32_t (&pairs)[2]) {
-  float values[4], most = 0;
+// A lane's four columns of a token: columns past the last are zero.
+__device__ __forceinline__ uint2 load_four(const __nv_bfloat16* x, int column, int columns) {
+  const int left = columns - column;
+  if (left >= 4 && columns % 4 == 0) return *reinterpret_cast<const uint2*>(x + column);
+  uint32_t pairs[2] = {};
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    values[j] = __uint_as_float(j % 2 ? pairs[j / 2] & 0xffff0000u : pairs[j / 2] << 16);
-    most = fmaxf(most, fabsf(values[j]));
+  for (int j = 0; j < 4; ++j)
+    if (j < left) pairs[j / 2] |= uint32_t(__bfloat16_as_ushort(x[column + j])) << 16 * (j % 2);
+  return {pairs[0], pairs[1]};
+}
+
+// A warp's token, four columns a lane, into its place in a record.
+template <TokenForm kForm, int kTokens>
+__device__ __forceinline__ void store_token(uint8_t* record, int token, const uint2& four) {
+  constexpr int kRowBytes = unit_bytes(kForm), kUnitBytes = kTokens * kRowBytes;
+  const int lane = threadIdx.x % kWarp, unit = lane / 16, in_unit = lane % 16 * 4;
+  uint8_t* row = record + unit * kUnitBytes + token * kRowBytes;
+  if constexpr (kForm == TokenForm::e4m3) {
+    const E4m3Four e4m3 = four_e4m3(four);
+    const int chunk = in_unit / 16 ^ token / 2 % 4;
+    *reinterpret_cast<uint32_t*>(row + chunk * 16 + in_unit % 16) = e4m3.codes;
+    if (lane == 0)
+      reinterpret_cast<float*>(record + 2 * kUnitBytes)[scale_slot(token)] = e4m3.scale;
+  } else if constexpr (kForm == TokenForm::bf16) {
+    const int chunk = in_unit / 8 ^ token % 8;
+    *reinterpret_cast<uint2*>(row + chunk * 16 + in_unit % 8 * 2) = four;
+  } else {
+    const uint32_t pairs[2] = {four.x, four.y};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int place = in_unit / 16 * 16 + in_unit % 16 / 2 + 8 * i;
+      const int chunk = place / 8 ^ token % 8;
+      *reinterpret_cast<uint32_t*>(row + chunk * 16 + place % 8 * 2) = bf16_to_f16(pairs[i]);
+    }
   }
-  most = warp_max(most);
-  constexpr float kLeast = 1e-30f;  // below it all is zero: 448 / most must be a number
-  const float inverse = most > kLeast ? 448 / most : 0;
-  return {pack_e4m3(values[0] * inverse, values[1] * inverse) |
-              uint32_t(pack_e4m3(values[2] * inverse, values[3] * inverse)) << 16,
-          most > kLeast ? most / 448 : 0};
 }
 
 constexpr int kRecordThreads = 256;
 
-// A warp a token, four columns a lane.
+// A warp a token.
 //   grid   stages, segments, parts of up to 32 tokens
 template <TokenForm kForm, int kTokens>
 __global__ void __launch_bounds__(kRecordThreads)
     token_records_kernel(const __grid_constant__ TokenRecords p) {
-  constexpr int kRowBytes = unit_bytes(kForm), kUnitBytes = kTokens * kRowBytes;
-  constexpr int kRecordBytes = record_bytes(kForm, kTokens);
   wait_for_previous_kernel();
   let_next_kernel_start();
   const int stage = blockIdx.x, at = blockIdx.y;
   if (at >= p.segments.count(kTokens)) return;
   const Segment segment = p.segments.at(at, kTokens);
-  uint8_t* record = p.records + (int64_t(at) * p.stages + stage) * kRecordBytes;
-  const int lane = threadIdx.x % kWarp, unit = lane / 16, in_unit = lane % 16 * 4;
-  const int column = stage * 2 * kTile + lane * 4, left = p.columns - column;
+  uint8_t* record = p.records + (int64_t(at) * p.stages + stage) * record_bytes(kForm, kTokens);
+  const int column = stage * 2 * kTile + threadIdx.x % kWarp * 4;
 
   constexpr int kPart = kTokens < 32 ? kTokens : 32;
   const int first = blockIdx.z * kPart + threadIdx.x / kWarp;
 #pragma unroll
   for (int token = first; token < first + kPart; token += kRecordThreads / kWarp) {
-    uint32_t pairs[2] = {};  // bf16
-    if (token < segment.count && left > 0) {
-      const __nv_bfloat16* x = p.x + int64_t(p.segments.row(segment, token)) * p.columns + column;
-      if (left >= 4 && p.columns % 4 == 0) {
-        const uint2 values = *reinterpret_cast<const uint2*>(x);
-        pairs[0] = values.x, pairs[1] = values.y;
-      } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          if (j < left) pairs[j / 2] |= uint32_t(__bfloat16_as_ushort(x[j])) << 16 * (j % 2);
-      }
-    }
-    uint8_t* row = record + unit * kUnitBytes + token * kRowBytes;
-    if constexpr (kForm == TokenForm::e4m3) {
-      const E4m3Four four = four_e4m3(pairs);
-      const int chunk = in_unit / 16 ^ token / 2 % 4;
-      *reinterpret_cast<uint32_t*>(row + chunk * 16 + in_unit % 16) = four.codes;
-      if (lane == 0)
-        reinterpret_cast<float*>(record + 2 * kUnitBytes)[scale_slot(token)] = four.scale;
-    } else if constexpr (kForm == TokenForm::bf16) {
-      const int chunk = in_unit / 8 ^ token % 8;
-      *reinterpret_cast<uint2*>(row + chunk * 16 + in_unit % 8 * 2) =
-          make_uint2(pairs[0], pairs[1]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int place = in_unit / 16 * 16 + in_unit % 16 / 2 + 8 * i;
-        const int chunk = place / 8 ^ token % 8;
-        *reinterpret_cast<uint32_t*>(row + chunk * 16 + place % 8 * 2) = bf16_to_f16(pairs[i]);
-      }
-    }
+    uint2 four = {};
+    if (token < segment.count)
+      four =
+          load_four(p.x + int64_t(p.segments.row(segment, token)) * p.columns, column, p.columns);
+    store_token<kForm, kTokens>(record, token, four);
   }
 }
 

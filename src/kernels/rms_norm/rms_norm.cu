@@ -13,11 +13,12 @@ constexpr int kThreads = 384;
 
 template <class T>
 struct Params {
-  T* y;               // [tokens, hidden]
-  T* x;               // [tokens, hidden]
-  const T* add;       // [tokens, hidden] or null
-  const float* gain;  // [hidden]
-  int hidden;
+  T* y;                  // [tokens, hidden]
+  T* x;                  // [tokens, hidden]
+  const T* add;          // [tokens, terms, hidden] or null
+  const float* weights;  // [tokens, terms]
+  const float* gain;     // [hidden]
+  int hidden, terms;
   float eps;
 };
 
@@ -37,22 +38,29 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const __grid_constan
   const int64_t row = int64_t(blockIdx.x) * p.hidden;
   constexpr int kStep = kThreads * kSize;
   const int first = threadIdx.x * kSize;
-  float gain[kSize] = {};  // of the first step: no kernel writes it
+  let_next_kernel_start();  // matmul, which reads no more than its weights before it waits
+  float gain[kSize] = {};   // of the first step: no kernel writes it
   if (first < p.hidden)
 #pragma unroll
     for (int i = 0; i < kSize; ++i) gain[i] = p.gain[first + i];
   wait_for_previous_kernel();
-  let_next_kernel_start();
 
   Values kept = {};  // of the first step
   float sum = 0;
   for (int h = first; h < p.hidden; h += kStep) {
     Values x = *reinterpret_cast<const Values*>(p.x + row + h);
     if (p.add) {
-      const Values add = *reinterpret_cast<const Values*>(p.add + row + h);
+      float moved[kSize] = {};
+#pragma unroll 4
+      for (int term = 0; term < p.terms; ++term) {
+        const int64_t at = int64_t(blockIdx.x) * p.terms + term;
+        const Values add = *reinterpret_cast<const Values*>(p.add + at * p.hidden + h);
+#pragma unroll
+        for (int i = 0; i < kSize; ++i) moved[i] += p.weights[at] * to_float(add.at[i]);
+      }
 #pragma unroll
       for (int i = 0; i < kSize; ++i)
-        x.at[i] = from_float<T>(to_float(x.at[i]) + to_float(add.at[i]));
+        x.at[i] = from_float<T>(to_float(x.at[i]) + rounded<T>(moved[i]));
       *reinterpret_cast<Values*>(p.x + row + h) = x;
     }
 #pragma unroll
@@ -73,19 +81,24 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const __grid_constan
 }  // namespace
 
 void rms_norm(Stream& stream, const RmsNorm& op) {
-  Dim tokens("tokens"), hidden("hidden");
+  Dim tokens("tokens"), terms("terms"), hidden("hidden");
   shape_check("rms_norm", op.x, "x", {&tokens, &hidden});
   shape_check("rms_norm", op.y, "y", {&tokens, &hidden});
   shape_check("rms_norm", op.gain, "gain", {&hidden});
-  if (op.add) shape_check("rms_norm", op.add, "add", {&tokens, &hidden});
+  if (op.add) {
+    shape_check("rms_norm", op.add, "add", {&tokens, &terms, &hidden});
+    shape_check("rms_norm", op.weights, "weights", {&tokens, &terms});
+  }
   if (tokens == 0) return;
 
   with_type_of(op.x, "rms_norm", [&]<class T>(T) {
     const Params<T> params = {.y = elements<T>(op.y),
                               .x = elements<T>(op.x),
                               .add = op.add ? elements<T>(op.add) : nullptr,
+                              .weights = op.add ? op.weights.as<float>() : nullptr,
                               .gain = op.gain.as<float>(),
                               .hidden = int(hidden),
+                              .terms = int(terms),
                               .eps = op.eps};
     const Grid grid = {.blocks = dim3(unsigned(tokens)), .threads = kThreads};
     constexpr int kWide = 16 / sizeof(T);

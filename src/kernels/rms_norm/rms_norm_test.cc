@@ -1,5 +1,6 @@
 #include "kernels/rms_norm/rms_norm.h"
 
+#include "base/rng.h"
 #include "tensor/bf16.h"
 #include "testing/rig.h"
 
@@ -25,11 +26,28 @@ TEST(RmsNorm, normalises_the_rounded_sum) {
   const Tensor y = rig.empty(DType::bf16, {1, 2});
   rig.run(rig.ops().rms_norm, RmsNorm{.y = y,
                                       .x = x,
-                                      .add = rig.put(DType::bf16, {1, 2}, {0x1p-8f, 1}),
+                                      .add = rig.put(DType::bf16, {1, 1, 2}, {0x1p-8f, 1}),
+                                      .weights = rig.put(DType::f32, {1, 1}, {1}),
                                       .gain = rig.put(DType::f32, {2}, {1, 1}),
                                       .eps = 0});
   EXPECT_EQ(rig.read(x).at, (std::vector<float>{1, 1}));
   EXPECT_EQ(rig.read(y).at, (std::vector<float>{1, 1}));
+}
+
+// 1 + 2^-8 and 321 are no bf16: the sum of the terms is rounded before it is added.
+TEST(RmsNorm, weighs_and_rounds_what_is_added) {
+  for (const Ops* ops : available_ops()) {
+    SCOPED_TRACE(ops->name);
+    Rig rig(*ops);
+    const Tensor x = rig.put(DType::bf16, {2, 1}, {-1, 4});
+    rig.run(ops->rms_norm,
+            RmsNorm{.y = rig.empty(DType::bf16, {2, 1}),
+                    .x = x,
+                    .add = rig.put(DType::bf16, {2, 3, 1}, {2, 1, 8, 1, 2, 3}),
+                    .weights = rig.put(DType::f32, {2, 3}, {.5f, 0x1p-8f, 0, 1, 10, 100}),
+                    .gain = rig.put(DType::f32, {1}, {1})});
+    EXPECT_EQ(rig.read(x).at, (std::vector<float>{0, 324}));
+  }
 }
 
 // A row shorter than a block, one trip, a ragged last trip, the models' own widths, no tokens; and rows
@@ -39,16 +57,25 @@ TEST(RmsNorm, backends_agree_with_the_reference) {
   for (const Ops* ops : backends())
     for (const DType type : {DType::f32, DType::bf16})
       for (const auto& [tokens, hidden] : kShapes)
-        for (const float size : {1.0f, 1e-3f})
-          for (const bool with_add : {false, true}) {
-            SCOPED_TRACE(strf("%s %s [%d, %d] size=%g add=%d", ops->name, name_of(type), tokens,
-                              hidden, double(size), with_add));
+        for (const float size : {1.0f, 0x1p-10f})
+          for (const int terms : {0, 1, 4, 5}) {
+            SCOPED_TRACE(strf("%s %s [%d, %d] size=%g terms=%d", ops->name, name_of(type), tokens,
+                              hidden, double(size), terms));
             const auto normed = [&, tokens = tokens, hidden = hidden](const Ops& on) {
               Rig rig(on);
               const Tensor x = rig.normal(type, {tokens, hidden}, 1, size);
               const Tensor y = rig.empty(type, {tokens, hidden});
               RmsNorm op = {.y = y, .x = x, .gain = rig.normal(DType::f32, {hidden}, 3)};
-              if (with_add) op.add = rig.normal(type, {tokens, hidden}, 2, size);
+              // Multiples of size / 64: sums are exact in any order.
+              std::vector<float> add, weights;
+              for (int i = 0; i < tokens * terms * hidden; ++i)
+                add.push_back(size * float(int(random_bits(2, uint64_t(i)) % 33) - 16) / 16);
+              for (int i = 0; i < tokens * terms; ++i)
+                weights.push_back(float(random_bits(4, uint64_t(i)) % 5) / 4);
+              if (terms > 0) {
+                op.add = rig.put(type, {tokens, terms, hidden}, add);
+                op.weights = rig.put(DType::f32, {tokens, terms}, weights);
+              }
               rig.run(on.rms_norm, op);
               return std::pair(rig.read(x), rig.read(y));
             };

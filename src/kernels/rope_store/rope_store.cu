@@ -4,6 +4,7 @@
 #include "device/ptx.cuh"
 #include "device/warp.cuh"
 #include "kernels/cuda.h"
+#include "kernels/rope_store/turn.cuh"
 
 namespace rose::cuda {
 
@@ -24,19 +25,6 @@ struct Params {
   int heads, kv_heads, head_dim;
 };
 
-// Sine and cosine of an angle of up to 10^5 radians, to f32's precision: the turns are taken off in f64, which
-// is quick here, unlike the reduction inside sincosf.
-__device__ inline void sine_cosine(float angle, float& sine, float& cosine) {
-  constexpr double kQuartersPerRadian = 0.63661977236758134308;
-  const double quarters = double(angle) * kQuartersPerRadian;
-  const double whole = rint(quarters);
-  float s, c;
-  sincospif(float(quarters - whole) * 0.5f, &s, &c);
-  const int quadrant = int(int64_t(whole)) & 3;
-  sine = quadrant == 0 ? s : quadrant == 1 ? c : quadrant == 2 ? -s : -c;
-  cosine = quadrant == 0 ? c : quadrant == 1 ? -s : quadrant == 2 ? -c : s;
-}
-
 // A few blocks a token, a part of the heads each. cos and sin of a pair are the same in all heads: computed
 // once a block, kept in shared memory.
 //   grid   tokens, parts
@@ -51,11 +39,8 @@ __global__ void __launch_bounds__(kThreads)
   // Positions and page tables are no kernel's of this step: all but the values may be ready early.
   const int token = blockIdx.x, position = p.positions[token];
   for (int k = threadIdx.x; k < half; k += kThreads) {
-    const float angle = float(position) * p.inverse_frequency[k];
-    float s, c;
-    sine_cosine(angle, s, c);
-    cos[k] = rounded<T>(c * p.concentration);
-    sin[k] = rounded<T>(s * p.concentration);
+    const float2 turn = turn_of<T>(position, p.inverse_frequency[k], p.concentration);
+    cos[k] = turn.x, sin[k] = turn.y;
   }
   __syncthreads();
 

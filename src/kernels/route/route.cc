@@ -22,7 +22,11 @@ int next_largest(const float* logits, int count, const int32_t* taken, int taken
 
 }  // namespace
 
-void route(Stream&, const Route& op) {
+void route(Stream& stream, const Route& op) {
+  if (op.gain) {
+    rms_norm(stream, norm_of(op));
+    return route(stream, routing_of(op));
+  }
   Dim tokens("tokens"), hidden("hidden"), experts("experts"), top_k("top_k");
   shape_check("route", op.x, "x", {&tokens, &hidden});
   shape_check("route", op.weight, "weight", {&experts, &hidden});

@@ -27,6 +27,9 @@ struct Params {
   const T* x;                   // [tokens, hidden]
   const __nv_bfloat16* weight;  // [experts, hidden]
   const float* bias;            // [experts]
+  const float* gain;            // [hidden] or null
+  T* normed;                    // [tokens, hidden], with `gain`
+  float eps;
   int tokens, hidden, experts, top_k;
 };
 
@@ -61,12 +64,9 @@ __device__ void choose(const Params<T>& p, int token) {
 #pragma unroll
     for (int k = 0; k < kKept; ++k)
       if (keys[k] < before && keys[k] > best) best = keys[k];
-#pragma unroll
-    for (int other = kWarp / 2; other > 0; other /= 2) {
-      const uint64_t theirs = __shfl_xor_sync(~0u, best, other);
-      if (theirs > best) best = theirs;
-    }
-    before = best;
+    const uint32_t high = __reduce_max_sync(~0u, uint32_t(best >> 32));
+    const uint32_t low = __reduce_max_sync(~0u, uint32_t(best >> 32) == high ? uint32_t(best) : 0u);
+    before = best = uint64_t(high) << 32 | low;
     const float logit = logit_of(best);
     if (i == 0) first = logit;
     const float weight = expf(logit - first);
@@ -97,61 +97,104 @@ __device__ void choose_when_all_arrived(const Params<T>& p, int first, int token
 }
 
 // Tensor cores: 16 experts x 8 tokens a block, whose warps take the units of 64 columns in turn. Operands come
-// straight from memory: the order of columns inside a unit is free, so a lane takes 16 bytes at a time.
+// straight from memory: the order of columns inside a unit is free, so a lane takes 16 bytes at a time. A
+// block has all of its tokens' rows in its registers, and can norm them without reading them again.
 //   grid   experts / 16, tokens / kTokens
-//   needs  hidden % 64 == 0
+//   needs  hidden % 64 == 0, hidden <= kMmaHidden
+constexpr int kUnits = 3;  // of a warp
+constexpr int kMmaHidden = kUnits * kMmaWarps * 64;
+
+template <bool kNorm>
 __global__ void __launch_bounds__(kMmaWarps* kWarp)
     route_mma_kernel(const __grid_constant__ Params<__nv_bfloat16> p) {
   constexpr int kExperts = 16;
   __shared__ float sums[kMmaWarps][kExperts][kTokens];
+  __shared__ __align__(16) float gain[kNorm ? kMmaHidden : 4];
+  __shared__ float squares[kMmaWarps][kTokens];
+  let_next_kernel_start();  // experts: it waits before it reads anything
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, c = lane % 4;
   const int expert = blockIdx.x * kExperts + g;
   const int first = blockIdx.y * kTokens, tokens = min(kTokens, p.tokens - first);
   const __nv_bfloat16* low = p.weight + int64_t(min(expert, p.experts - 1)) * p.hidden + 8 * c;
   const __nv_bfloat16* high = p.weight + int64_t(min(expert + 8, p.experts - 1)) * p.hidden + 8 * c;
-  const __nv_bfloat16* x = p.x + int64_t(first + min(g, tokens - 1)) * p.hidden + 8 * c;
-  const auto at = [](const __nv_bfloat16* row, int column) {
-    return *reinterpret_cast<const uint4*>(row + column);
-  };
-  // The first units' weights, before the kernel before has ended: no kernel writes them.
-  constexpr int kEarly = 3;
+  const int64_t row = int64_t(first + min(g, tokens - 1)) * p.hidden + 8 * c;
   const int units = p.hidden / 64;
-  uint4 early[kEarly][2][2];
+  const auto column = [&](int i, int part) { return (warp + i * kMmaWarps) * 64 + part * 32; };
+  const auto exists = [&](int i) { return warp + i * kMmaWarps < units; };
+
+  // Weights and gains before the kernel before has ended: no kernel writes them.
+  uint4 weights[kUnits][2][2];
 #pragma unroll
-  for (int i = 0; i < kEarly; ++i)
-    if (warp + i * kMmaWarps < units)
+  for (int i = 0; i < kUnits; ++i)
+    if (exists(i))
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        early[i][part][0] = at(low, (warp + i * kMmaWarps) * 64 + part * 32);
-        early[i][part][1] = at(high, (warp + i * kMmaWarps) * 64 + part * 32);
+        weights[i][part][0] = *reinterpret_cast<const uint4*>(low + column(i, part));
+        weights[i][part][1] = *reinterpret_cast<const uint4*>(high + column(i, part));
       }
+  if constexpr (kNorm)
+    for (int h = threadIdx.x * 4; h < p.hidden; h += kMmaWarps * kWarp * 4)
+      *reinterpret_cast<float4*>(gain + h) = *reinterpret_cast<const float4*>(p.gain + h);
   wait_for_previous_kernel();
-  let_next_kernel_start();
+
+  uint4 x[kUnits][2];
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i)
+    if (exists(i))
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+        x[i][part] = *reinterpret_cast<const uint4*>(p.x + row + column(i, part));
+  if constexpr (kNorm) {
+    const auto halves = [](uint32_t pair) {
+      return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+    };
+    float square = 0;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (exists(i))
+#pragma unroll
+        for (int part = 0; part < 2; ++part)
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            const float2 values = halves((&x[i][part].x)[j]);
+            square += values.x * values.x + values.y * values.y;
+          }
+    square += __shfl_xor_sync(~0u, square, 1);
+    square += __shfl_xor_sync(~0u, square, 2);
+    if (c == 0) squares[warp][g] = square;
+    __syncthreads();  // the gains, too
+    float total = 0;
+#pragma unroll
+    for (int w = 0; w < kMmaWarps; ++w) total += squares[w][g];
+    const float scale = 1 / sqrtf(total / float(p.hidden) + p.eps);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (exists(i))
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            uint32_t& pair = (&x[i][part].x)[j];
+            const float2 values = halves(pair);
+            const float2 by =
+                *reinterpret_cast<const float2*>(gain + column(i, part) + 8 * c + 2 * j);
+            pair = pack_bf16(values.x * scale * by.x, values.y * scale * by.y);
+          }
+          if (uint32_t(warp + i) % gridDim.x == blockIdx.x && g < tokens)  // each a part
+            *reinterpret_cast<uint4*>(p.normed + row + column(i, part)) = x[i][part];
+        }
+  }
 
   float sum[4] = {};
-  const auto multiply = [&](const uint4& a, const uint4& b, const uint4& t) {
-    mma_bf16(sum, a.x, b.x, a.y, b.y, t.x, t.y);
-    mma_bf16(sum, a.z, b.z, a.w, b.w, t.z, t.w);
-  };
-  uint4 tokens_of[kEarly][2];
 #pragma unroll
-  for (int i = 0; i < kEarly; ++i)
-    if (warp + i * kMmaWarps < units)
+  for (int i = 0; i < kUnits; ++i)
+    if (exists(i))
 #pragma unroll
-      for (int part = 0; part < 2; ++part)
-        tokens_of[i][part] = at(x, (warp + i * kMmaWarps) * 64 + part * 32);
-#pragma unroll
-  for (int i = 0; i < kEarly; ++i)
-    if (warp + i * kMmaWarps < units)
-#pragma unroll
-      for (int part = 0; part < 2; ++part)
-        multiply(early[i][part][0], early[i][part][1], tokens_of[i][part]);
-  for (int unit = warp + kEarly * kMmaWarps; unit < units; unit += kMmaWarps)
-#pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      const int column = unit * 64 + part * 32;
-      multiply(at(low, column), at(high, column), at(x, column));
-    }
+      for (int part = 0; part < 2; ++part) {
+        const uint4 &a = weights[i][part][0], &b = weights[i][part][1], &t = x[i][part];
+        mma_bf16(sum, a.x, b.x, a.y, b.y, t.x, t.y);
+        mma_bf16(sum, a.z, b.z, a.w, b.w, t.z, t.w);
+      }
 #pragma unroll
   for (int i = 0; i < 4; ++i) sums[warp][g + i / 2 * 8][2 * c + i % 2] = sum[i];
   __syncthreads();
@@ -198,12 +241,22 @@ __global__ void __launch_bounds__(kWarps* kWarp) route_kernel(const __grid_const
 }  // namespace
 
 void route(Stream& stream, const Route& op) {
+  const bool tensor =
+      op.x.dtype == DType::bf16 && op.x.dim(1) % 64 == 0 && op.x.dim(1) <= kMmaHidden;
+  if (op.gain && !tensor) {
+    rms_norm(stream, norm_of(op));
+    return route(stream, routing_of(op));
+  }
   Dim tokens("tokens"), hidden("hidden"), experts("experts"), top_k("top_k");
   shape_check("route", op.x, "x", {&tokens, &hidden});
   shape_check("route", op.weight, "weight", {&experts, &hidden});
   shape_check("route", op.bias, "bias", {&experts});
   shape_check("route", op.experts, "experts", {&tokens, &top_k});
   shape_check("route", op.weights, "weights", {&tokens, &top_k});
+  if (op.gain) {
+    shape_check("route", op.gain, "gain", {&hidden});
+    shape_check("route", op.normed, "normed", {&tokens, &hidden});
+  }
   ROSE_CHECK(top_k <= experts && top_k <= kWarp && experts <= kMaxExperts,
              "route: %ld of %ld experts", long(top_k), long(experts));
   const int64_t blocks = (tokens + kTokens - 1) / kTokens;
@@ -218,16 +271,19 @@ void route(Stream& stream, const Route& op) {
                               .x = elements<T>(op.x),
                               .weight = elements<__nv_bfloat16>(op.weight),
                               .bias = op.bias.as<float>(),
+                              .gain = op.gain ? op.gain.as<float>() : nullptr,
+                              .normed = op.gain ? elements<T>(op.normed) : nullptr,
+                              .eps = op.eps,
                               .tokens = int(tokens),
                               .hidden = int(hidden),
                               .experts = int(experts),
                               .top_k = int(top_k)};
     if constexpr (std::is_same_v<T, __nv_bfloat16>)
-      if (hidden % 64 == 0) {
-        launch<route_mma_kernel>("route",
-                                 {.blocks = dim3(unsigned((experts + 15) / 16), unsigned(blocks)),
-                                  .threads = kMmaWarps * kWarp},
-                                 stream, params);
+      if (tensor) {
+        const Grid grid = {.blocks = dim3(unsigned((experts + 15) / 16), unsigned(blocks)),
+                           .threads = kMmaWarps * kWarp};
+        op.gain ? launch<route_mma_kernel<true>>("route", grid, stream, params)
+                : launch<route_mma_kernel<false>>("route", grid, stream, params);
         return;
       }
     launch<route_kernel<T>>(

@@ -38,6 +38,10 @@ void choose(std::vector<float>& logits, int top_k, bool round, int32_t* experts,
 }  // namespace
 
 void route(const Kernels& kernels, Stream& stream, const Route& op) {
+  if (op.gain) {
+    rms_norm(kernels, stream, norm_of(op));
+    return route(kernels, stream, routing_of(op));
+  }
   Dim tokens("tokens"), hidden("hidden"), experts("experts"), top_k("top_k");
   shape_check("route", op.x, "x", {&tokens, &hidden});
   shape_check("route", op.weight, "weight", {&experts, &hidden});

@@ -98,5 +98,53 @@ TEST(Route, backends_agree_with_the_reference) {
       }
 }
 
+// Rows of numbers of one size, whose norm is exactly their sign, and gains that are bf16: the logits
+// are as exact as above.
+TEST(Route, of_the_norm) {
+  constexpr int kShapes[][4] = {{1, 64, 4, 2},      {3, 192, 16, 4}, {9, 2880, 32, 4},
+                                {17, 2880, 128, 4}, {2, 3200, 8, 2}, {2, 100, 5, 5}};
+  for (const Ops* ops : backends())
+    for (const DType type : {DType::f32, DType::bf16})
+      for (const auto& shape : kShapes) {
+        const int tokens = shape[0], hidden = shape[1], count = shape[2], top_k = shape[3];
+        SCOPED_TRACE(strf("%s %s [%d, %d] %d of %d", ops->name, name_of(type), tokens, hidden,
+                          top_k, count));
+        std::vector<float> x, gain, weight, bias, normed;
+        for (int i = 0; i < hidden; ++i)
+          gain.push_back(float(int(random_bits(5, uint64_t(i)) % 9) - 4) / 4);
+        for (int i = 0; i < tokens * hidden; ++i) {
+          const float sign = random_bits(1, uint64_t(i)) % 2 ? 1 : -1;
+          x.push_back(sign * float(1 << i / hidden % 5));
+          normed.push_back(sign * gain[size_t(i % hidden)]);
+        }
+        for (int i = 0; i < count * hidden; ++i)
+          weight.push_back(float(int(random_bits(2, uint64_t(i)) % 17) - 8) / 16);
+        for (int i = 0; i < count; ++i) bias.push_back(float(random_bits(3, uint64_t(i)) % 17) / 4);
+        const auto route = [&](const Ops& on, bool with_norm) {
+          Rig rig(on);
+          const Tensor all = rig.empty(type, {tokens, hidden});
+          Route op = {.experts = rig.empty(DType::i32, {tokens, top_k}),
+                      .weights = rig.empty(DType::f32, {tokens, top_k}),
+                      .x = rig.put(type, {tokens, hidden}, with_norm ? x : normed),
+                      .weight = rig.put(DType::bf16, {count, hidden}, weight),
+                      .bias = rig.put(DType::f32, {count}, bias)};
+          if (with_norm) {
+            op.gain = rig.put(DType::f32, {hidden}, gain);
+            op.eps = 0;
+            op.normed = all;
+          }
+          rig.run(on.route, op);
+          return std::tuple(rig.read(op.experts), rig.read(op.weights), rig.read(all));
+        };
+        const auto [experts, weights, rows] = route(*ops, true);
+        const auto [want_experts, want_weights, unused] = route(reference_ops(), false);
+        EXPECT_TRUE(close(rows, {{tokens, hidden}, normed}));
+        EXPECT_TRUE(close(experts, want_experts));
+        EXPECT_TRUE(
+            close(weights, want_weights,
+                  {.absolute = 1e-30, .relative = 0x1p-20 + Tolerance::rounding(type).relative}));
+      }
+}
+
 }  // namespace
 }  // namespace rose
