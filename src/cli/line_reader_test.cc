@@ -7,6 +7,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -24,7 +26,11 @@ class LineReaderTest : public ::testing::Test {
     history_ = ::testing::TempDir() + "/rose_history/lines";
     std::filesystem::remove_all(::testing::TempDir() + "/rose_history");
     ::setenv("TERM", "xterm", 1);
-    ASSERT_EQ(::openpty(&user_, &program_, nullptr, nullptr, nullptr), 0);
+    if (::openpty(&user_, &program_, nullptr, nullptr, nullptr) != 0) {
+      std::fprintf(stderr, "LineReaderTest: not run: this computer gives no terminal: %s\n",
+                   std::strerror(errno));
+      GTEST_SKIP();
+    }
     in_ = ::fdopen(program_, "r");
     out_ = ::fdopen(::dup(program_), "w");
     ::fcntl(user_, F_SETFL, O_NONBLOCK);
@@ -32,6 +38,7 @@ class LineReaderTest : public ::testing::Test {
   }
   void TearDown() override {
     lines_.reset();
+    if (!in_) return;
     std::fclose(in_);
     std::fclose(out_);
     ::close(user_);
