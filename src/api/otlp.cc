@@ -21,7 +21,6 @@ constexpr std::chrono::seconds kPause{1};  // between two batches
 
 struct Span {
   RequestOutcome outcome;
-  std::string reason;  // the outcome's own is a view into its request, which is gone by now
   std::chrono::system_clock::time_point ended;
 };
 
@@ -30,7 +29,7 @@ Json whole(int64_t value) { return {{"intValue", std::to_string(value)}}; }
 Json real(double value) { return {{"doubleValue", value}}; }
 
 // vLLM's names, and the newer ones of the token counts.
-Json attributes(const RequestOutcome& outcome, const std::string& reason) {
+Json attributes(const RequestOutcome& outcome) {
   const double prefill = std::max(0.0, outcome.first_token_seconds - outcome.waited_seconds);
   const std::pair<const char*, Json> all[] = {
       {"gen_ai.request.id", text(outcome.id)},
@@ -49,7 +48,7 @@ Json attributes(const RequestOutcome& outcome, const std::string& reason) {
       {"gen_ai.latency.time_in_model_prefill", real(prefill)},
       {"gen_ai.latency.time_in_model_decode", real(outcome.decode_seconds)},
       {"gen_ai.latency.time_in_model_inference", real(prefill + outcome.decode_seconds)},
-      {"gen_ai.response.finish_reasons", text(reason)},
+      {"gen_ai.response.finish_reasons", text(outcome.reason)},
       {"http.route", text(outcome.path)},
   };
   Json list = Json::array();
@@ -64,14 +63,14 @@ Json span_json(const Span& span) {
   };
   const auto length = std::chrono::duration_cast<std::chrono::system_clock::duration>(
       std::chrono::duration<double>(span.outcome.seconds));
-  const bool bad = span.reason == "error" || span.reason == "timeout";
+  const bool bad = span.outcome.reason == "error" || span.outcome.reason == "timeout";
   Json json = {{"traceId", span.outcome.trace_id},
                {"spanId", span.outcome.span_id},
                {"name", "llm_request"},
                {"kind", 2},  // server
                {"startTimeUnixNano", nanos(span.ended - length)},
                {"endTimeUnixNano", nanos(span.ended)},
-               {"attributes", attributes(span.outcome, span.reason)},
+               {"attributes", attributes(span.outcome)},
                {"status", {{"code", bad ? 2 : 0}}}};
   if (!span.outcome.parent_span.empty()) json["parentSpanId"] = span.outcome.parent_span;
   return json;
@@ -161,9 +160,7 @@ void SpanExporter::add(RequestOutcome outcome, std::chrono::system_clock::time_p
     ++state_->dropped;
     return;
   }
-  std::string reason(outcome.reason);
-  outcome.reason = {};
-  state_->waiting.push_back({std::move(outcome), std::move(reason), ended});
+  state_->waiting.push_back({std::move(outcome), ended});
   if (state_->waiting.size() == 1 || state_->waiting.size() == kBatch) state_->changed.notify_all();
 }
 

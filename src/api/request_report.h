@@ -11,8 +11,7 @@
 namespace rose {
 
 struct RequestOutcome {
-  std::string_view
-      reason;  // "stop", "length", "tool_calls", "abort", "timeout", "error", "rejected"
+  std::string reason;  // "stop", "length", "tool_calls", "abort", "timeout", "error", "rejected"
   int prompt_tokens = 0, completion_tokens = 0, longest_completion = 0;
   int cached_tokens = 0, reasoning_tokens = 0;
   int choices = 1;
