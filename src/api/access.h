@@ -1,4 +1,4 @@
-// Who is asking, and whether he may: before any handler sees a request.
+// Who is asking, and whether they may: before any handler sees a request.
 #pragma once
 #include "api/errors.h"
 #include "api/http.h"

@@ -7,6 +7,7 @@
 #include "api/background.h"
 #include "api/constraints.h"
 #include "api/errors.h"
+#include "api/event_logs.h"
 #include "api/keys.h"
 #include "api/metrics.h"
 #include "api/otlp.h"
@@ -67,6 +68,7 @@ struct ApiContext {
   Metrics metrics;
   ResponseStore* const responses = state.responses.get();  // null: none are stored
   BackgroundWork background = {};
+  EventLogs events = EventLogs();
   Activity activity = {};
   Constraints constraints = {tokenizer, format};
   // Text without a chat format.

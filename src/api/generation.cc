@@ -57,7 +57,7 @@ Generation::Generation(ApiContext& context, Exchange exchange, const GenerationP
     choices_.emplace_back(plan.parser(), context.tokenizer, plan.choice);
 }
 
-// Takes the caller's place and puts what his key says into the requests; false: he is told why not.
+// Takes the caller's place and puts what the key says into the requests; false: the caller is told why not.
 bool Generation::enter(std::vector<Request>& requests) {
   const std::shared_ptr<Tenant> tenant = exchange_.request().tenant;
   if (!tenant) return true;
@@ -105,7 +105,16 @@ void Generation::arm() {
     const Time first = arrived_ + std::chrono::seconds(queue_s);
     if (alarm == Time() || first < alarm) alarm = first;
   }
-  if (alarm != Time()) exchange_.set_alarm(alarm, [self = shared_from_this()] { self->expired(); });
+  if (alarm != Time()) wake_at(alarm);
+}
+
+// In the background there is soon no exchange whose alarm it could be.
+void Generation::wake_at(Time when) {
+  if (!outlives_client_)
+    return exchange_.set_alarm(when, [self = shared_from_this()] { self->expired(); });
+  exchange_.call_at(when, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->expired();
+  });
 }
 
 void Generation::expired() {
@@ -123,8 +132,7 @@ void Generation::expired() {
          .message = strf("waited %.1f s, and had no token yet", seconds_between(arrived_, now)),
          .code = "queue_timeout"},
         "timeout");
-  if (last_moment_ != Time())
-    exchange_.set_alarm(last_moment_, [self = shared_from_this()] { self->expired(); });
+  if (last_moment_ != Time()) wake_at(last_moment_);
 }
 
 void Generation::submit(std::vector<Request> requests) {

@@ -67,6 +67,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool enter(std::vector<Request>& requests);
   void add_timing();
   void arm();
+  void wake_at(std::chrono::steady_clock::time_point when);
   void expired();
   void fail(const ApiError& error, const char* reason);
   void client_left();

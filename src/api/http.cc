@@ -64,6 +64,9 @@ bool Exchange::open() const { return connection_->open(serial_); }
 void Exchange::on_close(std::function<void()> callback) {
   connection_->on_close(serial_, std::move(callback));
 }
+void Exchange::call_at(HttpClock::time_point when, std::function<void()> work) {
+  connection_->call_at(when, std::move(work));
+}
 void Exchange::post(std::function<void()> work) const { connection_->post(std::move(work)); }
 void Exchange::offload(std::function<void()> work) const { connection_->offload(std::move(work)); }
 
@@ -194,6 +197,8 @@ void HttpServer::State::arm_sweep(Loop& loop) {
     const std::vector<std::shared_ptr<Connection>> all(loop.connections.begin(),
                                                        loop.connections.end());
     for (const auto& connection : all) connection->check_deadline(now);
+    while (!loop.timed.empty() && loop.timed.begin()->first <= now)
+      loop.timed.extract(loop.timed.begin()).mapped()();
     if (&loop == loops[0].get() && std::exchange(accept_later, false) && !shared.draining) accept();
     arm_sweep(loop);
   });

@@ -15,6 +15,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -61,6 +62,7 @@ struct Loop {
   std::vector<std::function<void()>> inbox;  // posted, and not yet seen by the thread
   bool scheduled = false;                    // work_off() is going to run
   std::deque<std::function<void()>> todo;    // of the thread
+  std::multimap<HttpClock::time_point, std::function<void()>> timed;  // call_at()
   std::thread thread;
 };
 
@@ -81,6 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end(uint64_t serial);
   void on_close(uint64_t serial, std::function<void()> callback);
   void post(std::function<void()> work);
+  void call_at(HttpClock::time_point when, std::function<void()> work);
   void offload(std::function<void()> work) { asio::post(loop_.shared.pool, std::move(work)); }
 
   void check_deadline(HttpClock::time_point now);

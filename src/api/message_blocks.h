@@ -3,39 +3,30 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
 
-#include "api/choice.h"
+#include "api/turn_parts.h"
 #include "base/json_fwd.h"
 
 namespace rose {
 
-class MessageBlocks {
+class MessageBlocks final : public TurnParts {
  public:
   // An event: its type, and its other fields as JSON text, each with a comma before it.
   using Emit = std::function<void(std::string_view type, std::string_view fields)>;
 
   explicit MessageBlocks(Emit emit);
-  ~MessageBlocks();
+  ~MessageBlocks() override;
 
-  void add(const Delta& delta);
-  void close();  // the last block ends
   const Json& blocks() const;
 
  private:
-  enum class Kind { none, thinking, text, tool };
-
-  void open(Kind kind, const Delta& delta);
-  void add_text(const Delta& delta);
+  void begin(Kind kind, const Delta& delta) override;
+  void grow(std::string_view text, const Delta& delta) override;
+  void end(bool complete) override;
   void emit_delta(const std::string& delta);
 
   const Emit emit_;
   std::unique_ptr<Json> blocks_;
-  Kind open_ = Kind::none;
-  std::string text_;   // of the open block
-  bool seen_[4] = {};  // kinds that there were
-  size_t joint_ = 0;   // bytes to come that only join it to the one before
 };
 
 }  // namespace rose

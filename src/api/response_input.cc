@@ -53,17 +53,7 @@ void reasoning(Fields& item, std::vector<ChatMessage>& messages) {
   messages.push_back({.role = Role::assistant, .reasoning = std::move(text)});
 }
 
-void function_call(Fields& item, std::vector<ChatMessage>& messages) {
-  ToolCall call;
-  item.read("call_id", call.id);
-  item.read("name", call.name);
-  if (call.name.empty()) item.wrong("name", "is missing");
-  if (call.id.empty()) item.read("id", call.id);
-  const Json* arguments = item.find("arguments");
-  if (arguments && arguments->is_object())
-    call.arguments = dump_json(*arguments);
-  else
-    item.read("arguments", call.arguments);
+void add_call(ToolCall call, std::vector<ChatMessage>& messages) {
   // What the assistant thought and said just before is of the same turn: words before a call are no answer.
   ChatMessage turn{.role = Role::assistant};
   while (!messages.empty() && messages.back().role == Role::assistant &&
@@ -80,6 +70,33 @@ void function_call(Fields& item, std::vector<ChatMessage>& messages) {
   }
   turn.tool_calls.push_back(std::move(call));
   messages.push_back(std::move(turn));
+}
+
+ToolCall read_call(Fields& item) {
+  ToolCall call;
+  item.read("call_id", call.id);
+  item.read("name", call.name);
+  if (call.name.empty()) item.wrong("name", "is missing");
+  if (call.id.empty()) item.read("id", call.id);
+  return call;
+}
+
+void function_call(Fields& item, std::vector<ChatMessage>& messages) {
+  ToolCall call = read_call(item);
+  const Json* arguments = item.find("arguments");
+  if (arguments && arguments->is_object())
+    call.arguments = dump_json(*arguments);
+  else
+    item.read("arguments", call.arguments);
+  add_call(std::move(call), messages);
+}
+
+void custom_call(Fields& item, std::vector<ChatMessage>& messages) {
+  ToolCall call = read_call(item);
+  std::string input;
+  item.read("input", input);
+  call.arguments = wrap_custom_input(input);
+  add_call(std::move(call), messages);
 }
 
 void function_output(Fields& item, std::vector<ChatMessage>& messages) {
@@ -103,6 +120,8 @@ constexpr ItemType kItems[] = {
     {"reasoning", reasoning},
     {"function_call", function_call},
     {"function_call_output", function_output},
+    {"custom_tool_call", custom_call},
+    {"custom_tool_call_output", function_output},
 };
 
 }  // namespace

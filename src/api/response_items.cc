@@ -47,25 +47,16 @@ std::string ResponseItems::where() const {
   return where + strf(",\"output_index\":%zu", items_->size() - 1);
 }
 
-void ResponseItems::add(const Delta& delta) {
-  switch (delta.kind) {
-    case ChatEvent::Kind::reasoning:
-      if (open_ != Kind::reasoning) open(Kind::reasoning, delta);
-      return add_text(delta);
-    case ChatEvent::Kind::content:
-      if (open_ != Kind::message) open(Kind::message, delta);
-      return add_text(delta);
-    case ChatEvent::Kind::tool_call: return open(Kind::call, delta);
-    case ChatEvent::Kind::tool_arguments: return add_text(delta);
-  }
+void ResponseItems::emit_item(const char* type) {
+  emit(type,
+       strf(",\"output_index\":%zu,\"item\":", items_->size() - 1) + dump_json(items_->back()));
 }
 
-void ResponseItems::open(Kind kind, const Delta& delta) {
-  close(true);
-  open_ = kind;
-  text_.clear();
+void ResponseItems::begin(Kind kind, const Delta& delta) {
   logprobs_.clear();
-  joint_ = std::exchange(seen_[int(kind)], true) && kind != Kind::call ? kMessageJoint.size() : 0;
+  custom_ = kind == Kind::call && options_.custom_tools.contains(delta.text);
+  unwrap_ = {};
+  input_.clear();
   switch (kind) {
     case Kind::reasoning:
       id_ = new_id("rs_", 32);
@@ -76,7 +67,7 @@ void ResponseItems::open(Kind kind, const Delta& delta) {
                          {"encrypted_content", nullptr},
                          {"status", "in_progress"}});
       break;
-    case Kind::message:
+    case Kind::content:
       id_ = new_id("msg_", 32);
       items_->push_back({{"id", id_},
                          {"type", "message"},
@@ -85,33 +76,27 @@ void ResponseItems::open(Kind kind, const Delta& delta) {
                          {"content", Json::array()}});
       break;
     default:
-      id_ = new_id("fc_", 32);
+      id_ = new_id(custom_ ? "ctc_" : "fc_", 32);
       items_->push_back({{"id", id_},
-                         {"type", "function_call"},
+                         {"type", custom_ ? "custom_tool_call" : "function_call"},
                          {"status", "in_progress"},
                          {"call_id", delta.call_id},
                          {"name", delta.text},
-                         {"arguments", ""}});
+                         {custom_ ? "input" : "arguments", ""}});
   }
-  emit("response.output_item.added",
-       strf(",\"output_index\":%zu,\"item\":", items_->size() - 1) + dump_json(items_->back()));
+  emit_item("response.output_item.added");
   if (kind == Kind::call) return;
   const char* type = kind == Kind::reasoning ? "reasoning_text" : "output_text";
   emit("response.content_part.added",
        where() + ",\"content_index\":0,\"part\":" + text_part(type, "", ""));
 }
 
-void ResponseItems::add_text(const Delta& delta) {
-  std::string_view text = delta.text;
-  const size_t skip = std::min(joint_, text.size());
-  joint_ -= skip;
-  text.remove_prefix(skip);
-  if (text.empty()) return;
-  text_ += text;
+void ResponseItems::grow(std::string_view text, const Delta& delta) {
+  if (custom_) return grow_input(unwrap_.push(text));
   std::string fields = where();
-  if (open_ != Kind::call) fields += ",\"content_index\":0";
+  if (open() != Kind::call) fields += ",\"content_index\":0";
   append_field(fields, "delta", text);
-  switch (open_) {
+  switch (open()) {
     case Kind::reasoning: return emit("response.reasoning_text.delta", fields);
     case Kind::call: return emit("response.function_call_arguments.delta", fields);
     default: break;
@@ -122,32 +107,47 @@ void ResponseItems::add_text(const Delta& delta) {
   emit("response.output_text.delta", fields + ",\"logprobs\":[" + logprobs + "]");
 }
 
-void ResponseItems::close(bool complete) {
-  if (open_ == Kind::none) return;
+void ResponseItems::grow_input(std::string_view text) {
+  if (text.empty()) return;
+  input_ += text;
+  std::string fields = where();
+  append_field(fields, "delta", text);
+  emit("response.custom_tool_call_input.delta", fields);
+}
+
+void ResponseItems::end(bool complete) {
   Json& item = items_->back();
   item["status"] = complete ? "completed" : "incomplete";
-  if (open_ == Kind::call) {
-    item["arguments"] = text_;
-    std::string fields = where();
-    append_field(fields, "name", item["name"].get_ref<const std::string&>());
-    append_field(fields, "arguments", text_);
-    emit("response.function_call_arguments.done", fields);
-  } else {
-    const bool reasoning = open_ == Kind::reasoning;
-    const std::string part =
-        text_part(reasoning ? "reasoning_text" : "output_text", text_, logprobs_);
-    std::string fields = where() + ",\"content_index\":0";
-    append_field(fields, "text", text_);
-    if (!reasoning) fields += ",\"logprobs\":[" + logprobs_ + "]";
-    emit(reasoning ? "response.reasoning_text.done" : "response.output_text.done", fields);
-    emit("response.content_part.done", where() + ",\"content_index\":0,\"part\":" + part);
-    item["content"].push_back(parse_json(part).value_or(Json::object()));
-    if (reasoning && options_.encrypted_reasoning)
-      item["encrypted_content"] = seal_reasoning(text_);
-  }
-  emit("response.output_item.done",
-       strf(",\"output_index\":%zu,\"item\":", items_->size() - 1) + dump_json(item));
-  open_ = Kind::none;
+  if (open() == Kind::call)
+    end_call(item);
+  else
+    end_text(item);
+  emit_item("response.output_item.done");
+}
+
+void ResponseItems::end_call(Json& item) {
+  if (custom_) grow_input(unwrap_.finish());
+  const std::string& said = custom_ ? input_ : text();
+  const char* field = custom_ ? "input" : "arguments";
+  item[field] = said;
+  std::string fields = where();
+  if (!custom_) append_field(fields, "name", item["name"].get_ref<const std::string&>());
+  append_field(fields, field, said);
+  emit(custom_ ? "response.custom_tool_call_input.done" : "response.function_call_arguments.done",
+       fields);
+}
+
+void ResponseItems::end_text(Json& item) {
+  const bool reasoning = open() == Kind::reasoning;
+  const std::string part =
+      text_part(reasoning ? "reasoning_text" : "output_text", text(), logprobs_);
+  std::string fields = where() + ",\"content_index\":0";
+  append_field(fields, "text", text());
+  if (!reasoning) fields += ",\"logprobs\":[" + logprobs_ + "]";
+  emit(reasoning ? "response.reasoning_text.done" : "response.output_text.done", fields);
+  emit("response.content_part.done", where() + ",\"content_index\":0,\"part\":" + part);
+  item["content"].push_back(parse_json(part).value_or(Json::object()));
+  if (reasoning && options_.encrypted_reasoning) item["encrypted_content"] = seal_reasoning(text());
 }
 
 }  // namespace rose

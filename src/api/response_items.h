@@ -1,16 +1,19 @@
-// What the model says as items of the Responses API: reasoning, messages and function calls, and the
-// events that tell of their growth. Streamed or not, it is this one path that makes the items.
+// What the model says as items of the Responses API: reasoning, messages and calls, and the events that
+// tell of their growth. Streamed or not, it is this one path that makes the items.
 #pragma once
 #include <functional>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
-#include "api/choice.h"
+#include "api/custom_input.h"
+#include "api/turn_parts.h"
 #include "base/json_fwd.h"
 
 namespace rose {
 
-class ResponseItems {
+class ResponseItems final : public TurnParts {
  public:
   // An event: its type, and its other fields as JSON text, each with a comma before it.
   using Emit = std::function<void(std::string_view type, std::string_view fields)>;
@@ -18,33 +21,36 @@ class ResponseItems {
   struct Options {
     bool logprobs = false;
     bool encrypted_reasoning = false;  // reasoning comes a second time, in a form for sending back
+    std::set<std::string> custom_tools = {};  // names of those that take text
   };
 
   ResponseItems(const Tokenizer& tokenizer, const Options& options, Emit emit);
-  ~ResponseItems();
+  ~ResponseItems() override;
 
-  void add(const Delta& delta);
-  // The last item ends: whole, or cut short.
-  void close(bool complete);
   const Json& items() const;
 
  private:
-  enum class Kind { none, reasoning, message, call };
+  void begin(Kind kind, const Delta& delta) override;
+  void grow(std::string_view text, const Delta& delta) override;
+  void end(bool complete) override;
 
-  void open(Kind kind, const Delta& delta);
-  void add_text(const Delta& delta);
+  void grow_input(std::string_view text);
+  void end_call(Json& item);
+  void end_text(Json& item);
   std::string where() const;  // ,"item_id":…,"output_index":…
   void emit(std::string_view type, const std::string& fields) { emit_(type, fields); }
+  void emit_item(const char* type);
 
   const Tokenizer& tokenizer_;
   const Options options_;
   const Emit emit_;
   std::unique_ptr<Json> items_;
-  Kind open_ = Kind::none;
-  std::string id_, text_;  // of the open item
-  std::string logprobs_;   // of its text, as JSON
-  bool seen_[4] = {};      // kinds that there were
-  size_t joint_ = 0;       // bytes to come that only join it to the one before
+  // Of the open item:
+  std::string id_;
+  std::string logprobs_;  // of its text, as JSON
+  bool custom_ = false;   // a call whose arguments are a text
+  CustomInput unwrap_;
+  std::string input_;  // that text
 };
 
 // The text of reasoning in the form that goes to the client and comes back.

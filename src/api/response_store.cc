@@ -9,7 +9,7 @@ namespace rose {
 
 namespace {
 
-constexpr int kFormat = 1;  // of the tables
+constexpr int kFormat = 2;  // of the tables; 1 had no items
 constexpr size_t kLongestChain = 10'000;
 
 int64_t size_of(const StoredResponse& response) {
@@ -30,6 +30,30 @@ constexpr const char* kSelect =
     "SELECT id, created, previous, owner, response, input_items, running FROM responses "
     "WHERE id = ? AND owner = ?";
 
+// Which response an item is in. The items themselves are in the responses' JSON and nowhere else; this
+// follows them by itself.
+#define ROSE_ITEM_IDS(row)                                       \
+  "SELECT json_extract(value, '$.id') AS id FROM json_each(" row \
+  ".input_items) WHERE type = 'object' UNION ALL "               \
+  "SELECT json_extract(value, '$.id') FROM json_each(" row       \
+  ".response, '$.output') WHERE type = 'object'"
+constexpr const char* kItems[] = {
+    "CREATE TABLE IF NOT EXISTS items (owner TEXT, id TEXT, serial INTEGER, "
+    "PRIMARY KEY (owner, id)) WITHOUT ROWID",
+    "CREATE TRIGGER IF NOT EXISTS add_items AFTER INSERT ON responses BEGIN "
+    "INSERT OR REPLACE INTO items SELECT NEW.owner, id, NEW.serial FROM (" ROSE_ITEM_IDS(
+        "NEW") ") WHERE id IS NOT NULL; END",
+    "CREATE TRIGGER IF NOT EXISTS forget_items AFTER DELETE ON responses BEGIN "
+    "DELETE FROM items WHERE owner = OLD.owner AND serial = OLD.serial AND id IN (" ROSE_ITEM_IDS(
+        "OLD") "); END"};
+#undef ROSE_ITEM_IDS
+
+constexpr const char* kSelectItem =
+    "SELECT item.value FROM items JOIN responses USING (serial), "
+    "json_each('[' || input_items || ',' || coalesce(json_extract(response, '$.output'), '[]') || "
+    "']') AS list, json_each(list.value) AS item WHERE items.owner = ? AND items.id = ? AND "
+    "CASE item.type WHEN 'object' THEN json_extract(item.value, '$.id') END = items.id";
+
 }  // namespace
 
 Result<std::unique_ptr<ResponseStore>> ResponseStore::open(const StoreOptions& options) {
@@ -43,7 +67,7 @@ Status ResponseStore::set_up() {
   int64_t format = 0;
   TRY(database_.run("PRAGMA user_version", {},
                     [&](const Database::Row& row) { format = row.integer(0); }));
-  if (format != 0 && format != kFormat)
+  if (format < 0 || format > kFormat)
     return fail(
         ErrorKind::unsupported,
         strf("its tables are of version %ld, this program's of version %d", long(format), kFormat));
@@ -52,6 +76,8 @@ Status ResponseStore::set_up() {
       "created INTEGER, previous TEXT, owner TEXT, response TEXT, input_items TEXT, "
       "running INTEGER, bytes INTEGER)"));
   TRY(database_.run("CREATE INDEX IF NOT EXISTS by_age ON responses (created)"));
+  for (const char* part : kItems) TRY(database_.run(part));
+  if (format == 1) TRY(database_.run("INSERT OR REPLACE INTO responses SELECT * FROM responses"));
   TRY(database_.run(strf("PRAGMA user_version = %d", kFormat).c_str()));
 
   std::vector<StoredResponse> orphans;
@@ -123,6 +149,15 @@ Result<std::optional<StoredResponse>> ResponseStore::find(const std::string& id,
                                                           const std::string& owner) {
   const std::lock_guard lock(mutex_);
   return look_up(id, owner);
+}
+
+Result<std::optional<std::string>> ResponseStore::item(const std::string& id,
+                                                       const std::string& owner) {
+  const std::lock_guard lock(mutex_);
+  std::optional<std::string> found;
+  TRY(database_.run(kSelectItem, {owner, id},
+                    [&](const Database::Row& row) { found = row.text(0); }));
+  return found;
 }
 
 Result<bool> ResponseStore::remove(const std::string& id, const std::string& owner) {

@@ -42,6 +42,8 @@ class ResponseStore {
   Result<bool> remove(const std::string& id, const std::string& owner);
   // The response and all those that it goes on from, oldest first; not_found names what is missing.
   Result<std::vector<StoredResponse>> chain(const std::string& id, const std::string& owner);
+  // An item of a response, or one that came with its request, by its own id; the newest of that id.
+  Result<std::optional<std::string>> item(const std::string& id, const std::string& owner);
 
   int64_t count();
 

@@ -55,6 +55,50 @@ TEST(ResponseStore, gives_back_what_it_was_given_to_its_owner_only) {
   EXPECT_EQ(store->chain("c", "ann").error().message, "response 'c' is not stored here");
 }
 
+TEST(ResponseStore, items_are_found_by_their_ids_and_go_with_their_response) {
+  const std::string path = fresh_file("items.db");
+  StoredResponse stored = response("a");
+  stored.input_items = R"([{"id":"in","n":1},{"id":"same","n":2},"no item",{"n":3}])";
+  stored.response = R"({"id":"a","output":[{"id":"out","text":"caf\u00e9","n":1.50},{"id":"rs"}]})";
+  {
+    const auto store = open({.path = path});
+    StoredResponse running = stored;
+    running.response = R"({"id":"a","output":[]})";
+    running.running = true;
+    ASSERT_TRUE(store->put(running, 1000));
+    EXPECT_EQ(*store->item("in", "ann"), R"({"id":"in","n":1})");
+    EXPECT_FALSE(*store->item("out", "ann"));
+    ASSERT_TRUE(store->put(stored, 1000));
+    StoredResponse later = response("b");
+    later.input_items = R"([{"id":"same","n":9}])";
+    ASSERT_TRUE(store->put(later, 1000));
+  }
+  const auto store = open({.path = path});
+  EXPECT_EQ(*store->item("out", "ann"), R"({"id":"out","text":"caf\u00e9","n":1.50})");
+  EXPECT_EQ(*store->item("same", "ann"), R"({"id":"same","n":9})");
+  EXPECT_FALSE(*store->item("out", "bob"));
+  EXPECT_TRUE(*store->remove("a", "ann"));
+  EXPECT_FALSE(*store->item("out", "ann"));
+  EXPECT_FALSE(*store->item("in", "ann"));
+  EXPECT_TRUE(*store->item("same", "ann"));
+}
+
+TEST(ResponseStore, a_file_of_the_version_before_is_taken_over) {
+  const std::string path = fresh_file("old.db");
+  StoredResponse stored = response("a");
+  stored.input_items = R"([{"id":"in"}])";
+  ASSERT_TRUE(open({.path = path})->put(stored, 1000));
+  {
+    Database database = std::move(*Database::open(path));
+    for (const char* part : {"DROP TRIGGER add_items", "DROP TRIGGER forget_items",
+                             "DROP TABLE items", "PRAGMA user_version = 1"})
+      ASSERT_TRUE(database.run(part)) << part;
+  }
+  const auto store = open({.path = path});
+  EXPECT_EQ(*store->item("in", "ann"), R"({"id":"in"})");
+  EXPECT_EQ((*store->find("a", "ann"))->response, stored.response);
+}
+
 TEST(ResponseStore, the_oldest_make_room) {
   const auto store = open({.max_bytes = 100'000});
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(store->put(response(strf("r%d", i), "", 1000), 1000));

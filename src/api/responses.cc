@@ -21,6 +21,24 @@ void instruct(ResponsesRequest& request) {
         {.role = ChatMessage::Role::system, .content = request.instructions});
 }
 
+// Items that stand for stored ones become these.
+void resolve_references(ApiContext& context, const std::string& owner, Json& input,
+                        Problem& problem) {
+  for (size_t i = 0; i < input.size() && !problem; ++i) {
+    if (!input[i].is_object() || input[i].value("type", Json()) != "item_reference") continue;
+    const std::string id = input[i]["id"];
+    auto found = context.responses ? context.responses->item(id, owner)
+                                   : Result<std::optional<std::string>>(std::nullopt);
+    if (!found) return problem.add(api_error(found.error()));
+    if (!*found)
+      return problem.add({.status = 404,
+                          .message = "item '" + id.substr(0, 80) + "' is not stored here",
+                          .param = strf("input[%zu].id", i),
+                          .code = "item_not_found"});
+    input[i] = parse_json(**found).value_or(Json::object());
+  }
+}
+
 // The whole conversation: what the request goes on from, then its own items. Instructions are this
 // request's; those of earlier ones are gone.
 void gather(ApiContext& context, const std::string& owner, ResponsesRequest& request,
@@ -47,6 +65,7 @@ void gather(ApiContext& context, const std::string& owner, ResponsesRequest& req
       append_items(response.value("output", Json::array()), "output", problem, messages);
     }
   }
+  resolve_references(context, owner, request.input, problem);
   append_items(request.input, "input", problem, messages);
 }
 
@@ -69,6 +88,8 @@ void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
   prepared.plan = plan_turn(context, request, "input", problem);
   if (problem) return;
   prepared.plan.outlives_client = request.background;
+  std::set<std::string> custom_tools;
+  for (const auto& [name, format] : request.custom_tools) custom_tools.insert(name);
   ResponsesAnswerOptions options = {
       .id = new_id("resp_", 32),
       .model = request.model,
@@ -80,7 +101,9 @@ void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
       .store = request.store,
       .stream = request.stream,
       .background = request.background,
-      .items = {.logprobs = request.logprobs, .encrypted_reasoning = request.encrypted_reasoning},
+      .items = {.logprobs = request.logprobs,
+                .encrypted_reasoning = request.encrypted_reasoning,
+                .custom_tools = std::move(custom_tools)},
   };
   if (request.background) {
     const Status put = context.responses->put({.id = options.id,
@@ -158,6 +181,50 @@ Json page_of(Json items, const HttpRequest& request, Problem& problem) {
           {"has_more", more}};
 }
 
+// How many events the client has: one more than the number of its last.
+int64_t events_seen(const HttpRequest& request, Problem& problem) {
+  const std::string after = query_value(request.query, "starting_after");
+  if (after.empty()) return 0;
+  if (after.size() > 18 || after.find_first_not_of("0123456789") != after.npos) {
+    problem.add({.message = "starting_after: '" + after.substr(0, 20) + "' is no event's number",
+                 .param = "starting_after"});
+    return 0;
+  }
+  return std::atoll(after.c_str()) + 1;
+}
+
+// On the connection's thread.
+void follow_events(ApiContext& context, Exchange exchange, const std::string& id, int64_t seen) {
+  const uint64_t name = context.events.new_name();
+  const auto reader = [exchange](const std::string& events, bool last) {
+    exchange.post([exchange, events, last]() mutable {
+      exchange.write(events);
+      if (last) exchange.end();
+    });
+  };
+  if (!context.events.follow(id, seen, name, reader))
+    return exchange.respond(error_response(
+        {.message =
+             "the events of this response are not kept: only those of one in the background "
+             "that was asked for as a stream are, for a while; without stream it comes whole",
+         .param = "stream"}));
+  exchange.begin(event_stream_head({}));
+  exchange.on_close([&context, id, name] { context.events.leave(id, name); });
+}
+
+void stream_response(ApiContext& context, Exchange exchange) {
+  exchange.offload([&context, exchange] {
+    Problem problem;
+    const std::string id = id_in(exchange.request());
+    const int64_t seen = events_seen(exchange.request(), problem);
+    find(context, exchange, id, problem);
+    exchange.post([&context, exchange, problem, id, seen]() mutable {
+      if (problem) return exchange.respond(error_response(*problem.first));
+      follow_events(context, exchange, id, seen);
+    });
+  });
+}
+
 Json count_input(ApiContext& context, const std::string& owner, const Json& body,
                  Problem& problem) {
   ResponsesRequest request = parse_responses_request(body, context.tokenizer.vocab(), problem);
@@ -185,11 +252,11 @@ void post_input_tokens(ApiContext& context, Exchange exchange) {
 }
 
 void get_response(ApiContext& context, Exchange exchange) {
+  if (query_value(exchange.request().query, "stream") == "true")
+    return stream_response(context, std::move(exchange));
   answer_on_pool(exchange, [&context, exchange](Problem& problem) {
     HttpResponse response;
-    if (query_value(exchange.request().query, "stream") == "true")
-      problem.add({.message = "stream: a stored response comes whole only", .param = "stream"});
-    else if (auto found = find(context, exchange, id_in(exchange.request()), problem))
+    if (auto found = find(context, exchange, id_in(exchange.request()), problem))
       response.body = std::move(found->response);
     return response;
   });
@@ -199,6 +266,7 @@ void delete_response(ApiContext& context, Exchange exchange) {
   answer_on_pool(exchange, [&context, exchange](Problem& problem) {
     const std::string id = id_in(exchange.request());
     if (find(context, exchange, id, problem)) {
+      context.events.remove(id);
       context.background.stop(id, {.status = 499, .message = "deleted", .code = "deleted"});
       if (const auto removed = context.responses->remove(id, owner_of(exchange)); !removed)
         problem.add(api_error(removed.error()));

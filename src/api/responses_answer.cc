@@ -74,6 +74,7 @@ class ResponsesAnswer final : public Answer {
                                 generation->post([generation, why] { generation->stop(why); });
                               });
     if (options_.stream) {
+      if (options_.background) context_.events.begin(options_.id);
       exchange_.begin(event_stream_head(options_.headers));
       const std::string begun = ",\"response\":" + begun_response(options_, "in_progress");
       event("response.created", begun);
@@ -117,7 +118,10 @@ class ResponsesAnswer final : public Answer {
 
  private:
   void event(std::string_view type, std::string_view fields) {
-    if (options_.stream) exchange_.write(event_text(type, fields));
+    if (!options_.stream) return;
+    const std::string text = event_text(type, fields);
+    if (options_.background) context_.events.append(options_.id, text);
+    exchange_.write(text);
   }
   std::string event_text(std::string_view type, std::string_view fields) {
     std::string text = "event: ";
@@ -135,8 +139,11 @@ class ResponsesAnswer final : public Answer {
     std::string response = dump_json(response_object(options_, std::move(state)));
     const auto last = std::make_shared<std::string>(
         options_.stream ? event_text(event_type, ",\"response\":" + response) : response);
-    auto say = [exchange = exchange_, options = options_, error = error_, last]() mutable {
+    auto say = [&context = context_, exchange = exchange_, options = options_, error = error_,
+                last]() mutable {
       if (options.stream) {
+        context.events.append(options.id, *last);
+        context.events.end(options.id);
         exchange.write(*last);
         exchange.end();
       } else if (!options.background) {

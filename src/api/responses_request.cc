@@ -66,7 +66,9 @@ void read_input(Fields& fields, ResponsesRequest& into) {
   if (into.input.empty() && into.previous.empty()) fields.wrong("input", "is empty");
   for (Json& item : into.input) {
     if (!item.is_object()) continue;  // append_items says so
-    if (!item.contains("type")) item["type"] = "message";
+    const bool reference = item.contains("id") && !item.contains("role");
+    if (!item.contains("type") || item["type"].is_null())
+      item["type"] = reference ? "item_reference" : "message";
     if (!item.contains("id") || !item["id"].is_string()) item["id"] = new_id("msg_", 32);
   }
 }
@@ -88,12 +90,20 @@ Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text
 // The tools as they are kept: flat, with every field.
 Json echo_tools(const ResponsesRequest& request) {
   Json tools = Json::array();
-  for (const Tool& tool : request.prompt.tools)
-    tools.push_back({{"type", "function"},
-                     {"name", tool.name},
-                     {"description", or_null(tool.description)},
-                     {"parameters", tool.parameters ? *tool.parameters : Json()},
-                     {"strict", request.strict_tools.contains(tool.name)}});
+  for (const Tool& tool : request.prompt.tools) {
+    if (const auto custom = request.custom_tools.find(tool.name);
+        custom != request.custom_tools.end())
+      tools.push_back({{"type", "custom"},
+                       {"name", tool.name},
+                       {"description", or_null(tool.description)},
+                       {"format", *custom->second}});
+    else
+      tools.push_back({{"type", "function"},
+                       {"name", tool.name},
+                       {"description", or_null(tool.description)},
+                       {"parameters", tool.parameters ? *tool.parameters : Json()},
+                       {"strict", request.strict_tools.contains(tool.name)}});
+  }
   return tools;
 }
 

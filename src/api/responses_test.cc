@@ -21,6 +21,13 @@ constexpr const char* kCall =
     "look.<|end|><|start|>assistant<|channel|>analysis<|message|>Now.<|end|><|start|>assistant"
     "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\":\"Oslo\"}"
     "<|call|>";
+constexpr const char* kCustomCall =
+    "<|channel|>commentary to=functions.run <|constrain|>json<|message|>{\"input\": \"ls "
+    "\\\"a\\\"\\n"
+    "\xF0\x9F\x98\x80\"}<|call|>";
+constexpr const char* kCustomTools =
+    R"("tools":[{"type":"custom","name":"run","description":"Runs it"},
+       {"type":"custom","name":"count","format":{"type":"grammar","syntax":"regex","definition":"[0-9]+"}}])";
 constexpr const char* kTools =
     R"("tools":[{"type":"function","name":"get_weather","description":"Weather","parameters":
        {"type":"object","properties":{"city":{"type":"string"}}}}])";
@@ -84,8 +91,9 @@ Json assembled(const std::vector<Json>& events) {
     } else if (type.ends_with(".delta")) {
       Json& item = items[event["output_index"].get<size_t>()];
       EXPECT_EQ(event["item_id"], item["id"]);
-      const bool call = type == "response.function_call_arguments.delta";
-      Json& text = call ? item["arguments"] : item["content"][0]["text"];
+      Json& text = type == "response.function_call_arguments.delta"  ? item["arguments"]
+                   : type == "response.custom_tool_call_input.delta" ? item["input"]
+                                                                     : item["content"][0]["text"];
       text = text.get<std::string>() + event["delta"].get<std::string>();
       for (const Json& logprob : event.value("logprobs", Json::array()))
         item["content"][0]["logprobs"].push_back(logprob);
@@ -194,13 +202,169 @@ TEST_F(ResponsesTest, the_events_of_a_call) {
   EXPECT_TRUE(output[3]["id"].get<std::string>().starts_with("fc_"));
 }
 
+TEST_F(ResponsesTest, custom_tools_take_text) {
+  start();
+  say(kCustomCall);
+  const auto events = named_events(send(ask(std::string("\"stream\":true,") + kCustomTools)).body);
+  EXPECT_EQ(
+      types_of(events),
+      "created\nin_progress\noutput_item.added(custom_tool_call)\ncustom_tool_call_input.delta\n"
+      "custom_tool_call_input.done\noutput_item.done(custom_tool_call)\ncompleted\n");
+  const Json response = events.back()["response"];
+  EXPECT_EQ(
+      without_ids(response["output"][0]),
+      *parse_json(R"({"id":"id","type":"custom_tool_call","status":"completed","call_id":"call_id",
+      "name":"run","input":"ls \"a\"\n😀"})"));
+  EXPECT_TRUE(response["output"][0]["id"].get<std::string>().starts_with("ctc_"));
+  EXPECT_EQ(response["tools"],
+            *parse_json(R"([{"type":"custom","name":"run","description":"Runs it",
+      "format":{"type":"text"}},{"type":"custom","name":"count","description":null,
+      "format":{"type":"grammar","syntax":"regex","definition":"[0-9]+"}}])"));
+  // The model is told of a function of one string, and held to it.
+  EXPECT_TRUE(engine_.requests().back().constraint);
+  EXPECT_NE(last_prompt().find("type run = (_: {\ninput: string,\n}) => any;"), std::string::npos)
+      << last_prompt();
+  // It goes on with what the tool said.
+  say(kThink);
+  respond(R"({"previous_response_id":")" + response["id"].get<std::string>() + "\"," +
+          kCustomTools + R"(,"input":[{"type":"custom_tool_call_output","call_id":")" +
+          response["output"][0]["call_id"].get<std::string>() + R"(","output":"a\nb"}]})");
+  EXPECT_TRUE(last_prompt().ends_with(
+      "to=functions.run<|channel|>commentary <|constrain|>json<|message|>{\"input\":\"ls "
+      "\\\"a\\\"\\n\xF0\x9F\x98\x80\"}<|call|><|start|>functions.run "
+      "to=assistant<|channel|>commentary"
+      "<|message|>a\nb<|end|><|start|>assistant"))
+      << last_prompt();
+}
+
+TEST_F(ResponsesTest, a_custom_tool_can_be_forced) {
+  start();
+  for (const char* choice :
+       {R"({"type":"custom","name":"count"})",
+        R"({"type":"allowed_tools","mode":"required","tools":[{"type":"custom","name":"count"}]})"})
+    respond(ask(std::string(kCustomTools) + ",\"tool_choice\":" + choice));
+  const auto constraint = engine_.requests().back().constraint();
+  for (const int token :
+       demo_tokenizer().encode_special("<|channel|>commentary to=functions.count "
+                                       "<|constrain|>json<|message|>{\"input\":\"12")) {
+    ASSERT_TRUE(constraint->mask()[size_t(token) / 32] >> (token % 32) & 1)
+        << demo_tokenizer().decode(std::vector{token});
+    constraint->accept(token);
+  }
+  const int letter = demo_tokenizer().encode("x")[0];
+  EXPECT_FALSE(constraint->mask()[size_t(letter) / 32] >> (letter % 32) & 1);
+}
+
+TEST_F(ResponsesTest, calls_keep_to_their_schema_unless_told_not_to) {
+  start();
+  const auto tool = [](const char* more, const char* keyword = "\"type\":\"string\"") {
+    return strf(R"("tools":[{"type":"function","name":"f","parameters":{"type":"object",
+        "properties":{"a":{%s}}}%s}])",
+                keyword, more);
+  };
+  struct {
+    std::string tools;
+    bool strict;
+  } const cases[] = {{tool(""), true},
+                     {tool(",\"strict\":null"), true},
+                     {tool(",\"strict\":true"), true},
+                     {tool(",\"strict\":false"), false},
+                     {tool("", "\"contains\":{}"), false},  // cannot be kept: no error
+                     {"\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]", false}};
+  for (const auto& [tools, strict] : cases) {
+    const Json response = respond(ask(tools));
+    EXPECT_EQ(response["tools"][0]["strict"], strict) << tools;
+    EXPECT_EQ(bool(engine_.requests().back().constraint), strict) << tools;
+  }
+  EXPECT_EQ(send(ask(tool(",\"strict\":true", "\"contains\":{}"))).status, 400);
+}
+
+TEST_F(ResponsesTest, many_tools_that_together_are_too_much_are_free) {
+  start();
+  engine_.memory().max_context = 1 << 20;
+  std::string tools;
+  for (int i = 0; i < 60; ++i)
+    tools += strf(R"(%s{"type":"function","name":"f%d","parameters":{"type":"object","properties":
+        {"a":{"const":"%s"}}}})",
+                  i ? "," : "", i, std::string(8000, char('a' + i % 26)).c_str());
+  respond(ask("\"tools\":[" + tools + "]"));
+  EXPECT_FALSE(engine_.requests().back().constraint);
+}
+
+TEST_F(ResponsesTest, an_item_can_be_sent_by_its_id) {
+  start();
+  say(kThink);
+  const Json first = respond(R"({"input":[{"role":"user","content":"A","id":"mine"}]})");
+  const std::string answer = first["output"][1]["id"];
+  const Json second = respond(R"({"input":[{"type":"item_reference","id":"mine"},{"id":")" +
+                              answer + R"("},{"role":"user","content":"B"}]})");
+  EXPECT_TRUE(
+      last_prompt().ends_with("<|start|>user<|message|>A<|end|><|start|>assistant<|channel|>final<|"
+                              "message|>It is 4, café.<|end|>"
+                              "<|start|>user<|message|>B<|end|><|start|>assistant"))
+      << last_prompt();
+  const Json items = get(second["id"].get<std::string>() + "/input_items?order=asc");
+  EXPECT_EQ(items["data"][1], first["output"][1]);
+  const Answer lost = send(R"({"input":[{"type":"item_reference","id":"rs_x"}]})");
+  EXPECT_EQ(lost.status, 404);
+  EXPECT_EQ((*parse_json(lost.body))["error"]["param"], "input[0].id");
+}
+
+TEST_F(ResponsesTest, a_background_stream_can_be_taken_up_again) {
+  start();
+  say(kThink);
+  engine_.hold_after = 8;
+  RawClient leaving(port());
+  leaving.send_post("/v1/responses", ask(R"("background":true,"stream":true)"));
+  std::string begun;
+  ASSERT_TRUE(leaving.read_until("reasoning_text.delta", &begun));
+  leaving.close();
+  const std::string id = begun.substr(begun.find("resp_"), 37);
+
+  RawClient back(port());
+  back.send("GET /v1/responses/" + id +
+            "?stream=true&starting_after=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(back.read_until("reasoning_text.delta"));  // before the end
+  engine_.release();
+  while (get(id)["status"] == "in_progress") std::this_thread::yield();
+  const auto all = named_events(call("GET", id + "?stream=true").body);
+  EXPECT_EQ(all.back()["type"], "response.completed");
+  EXPECT_EQ(all.back()["response"], get(id));
+  EXPECT_EQ(assembled(all), get(id)["output"]);
+  std::string rest;
+  ASSERT_TRUE(back.read_until("0\r\n\r\n", &rest));
+  EXPECT_NE(rest.find("response.completed"), std::string::npos);
+  const std::string last =
+      call("GET", id + "?stream=true&starting_after=" + std::to_string(all.size() - 2)).body;
+  EXPECT_TRUE(last.starts_with("event: response.completed\n")) << last;
+  EXPECT_EQ(call("GET", id + "?stream=true&starting_after=x").status, 400);
+  EXPECT_EQ(call("GET", "resp_x?stream=true").status, 404);
+  EXPECT_EQ(call("GET", respond(ask())["id"].get<std::string>() + "?stream=true").status, 400);
+  EXPECT_EQ(call("DELETE", id).status, 200);
+  EXPECT_EQ(call("GET", id + "?stream=true").status, 404);
+}
+
+TEST_F(ResponsesTest, a_background_response_has_its_time_too) {
+  start();
+  say(kThink);
+  engine_.hold_after = 3;
+  const Answer begun = RawClient(port()).post("/v1/responses", ask("\"background\":true"),
+                                              "X-Request-Timeout-Ms: 1\r\n");
+  const std::string id = (*parse_json(begun.body))["id"];
+  while (get(id)["status"] == "in_progress") std::this_thread::yield();
+  EXPECT_EQ(get(id)["status"], "failed");
+  EXPECT_NE(get(id)["error"]["message"].get<std::string>().find("not complete after"),
+            std::string::npos);
+  EXPECT_EQ(engine_.cancelled(), 1);
+}
+
 TEST_F(ResponsesTest, streamed_or_not_and_however_cut_it_is_the_same) {
   start();
   const std::string many =
-      std::string(kTools) +
+      std::string(kCustomTools) +
       R"(,"include":["reasoning.encrypted_content","message.output_text.logprobs"])";
   for (const char* said :
-       {kThink, kCall, "No header at all.", "<|channel|>final<|message|>",
+       {kThink, kCall, kCustomCall, "No header at all.", "<|channel|>final<|message|>",
         "<|channel|>analysis<|message|>x",
         "<|channel|>final<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|"
         ">",
@@ -457,6 +621,11 @@ TEST_F(ResponsesTest, every_wrong_request_is_named) {
        "no call"},
       {ask("\"tools\":[{\"type\":\"web_search_preview\"}]"), "tools[0].type",
        "unsupported tool type"},
+      {ask(R"("tools":[{"type":"custom","name":"a b"}])"), "tools[0].name", "wanted 1 to 64"},
+      {ask(R"("tools":[{"type":"custom","name":"a","format":{"type":"grammar","syntax":"lark","definition":"x"}}])"),
+       "tools[0].format.syntax", "'lark' is not supported, regex is"},
+      {ask(R"("tools":[{"type":"custom","name":"a","format":{"type":"grammar","syntax":"regex","definition":"(?=x)y"}}])"),
+       "tools", "look-around"},
       {ask("\"tool_choice\":\"required\""), "tool_choice", "needs tools"},
       {ask(std::string(kTools) + ",\"tool_choice\":{\"type\":\"function\",\"name\":\"x\"}"),
        "tool_choice", "'x' is none of the tools"},

@@ -1,8 +1,10 @@
 #include <algorithm>
 
+#include "api/custom_input.h"
 #include "api/turn_request.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "text/grammar/json_schema.h"
 
 namespace rose {
 
@@ -17,17 +19,57 @@ bool decent_tool_name(const std::string& name) {
   });
 }
 
+bool can_be_kept(const Tool& tool) {
+  grammar::Grammar grammar;
+  return tool.parameters && grammar::json_schema(grammar, *tool.parameters).has_value();
+}
+
 bool is_tool(const TurnRequest& request, const std::string& name) {
   const std::vector<Tool>& tools = request.prompt.tools;
   return std::any_of(tools.begin(), tools.end(),
                      [&](const Tool& tool) { return tool.name == name; });
 }
 
+// What a custom tool's text must match; empty: any text.
+std::string read_custom_format(Fields tool) {
+  const Json* format = tool.object("format");
+  if (!format) return {};
+  Fields inner(*format, tool.path() + "format.", tool.problem());
+  std::string type = "text", syntax, definition;
+  inner.read("type", type);
+  if (type == "text") return {};
+  if (type != "grammar") {
+    inner.wrong("type", "'" + type.substr(0, 80) + "', wanted text or grammar");
+    return {};
+  }
+  inner.read("syntax", syntax);
+  inner.read("definition", definition);
+  if (syntax != "regex")
+    inner.wrong("syntax", "'" + syntax.substr(0, 80) + "' is not supported, regex is");
+  else if (definition.empty())
+    inner.wrong("definition", "is missing");
+  return definition;
+}
+
+void read_custom(Fields tool, TurnRequest& into) {
+  Tool parsed;
+  tool.read("name", parsed.name);
+  tool.read("description", parsed.description);
+  parsed.parameters = custom_input_schema(read_custom_format(tool));
+  const Json* format = tool.find("format");
+  into.custom_tools[parsed.name] =
+      std::make_shared<const Json>(format ? *format : Json{{"type", "text"}});
+  add_tool(tool, std::move(parsed), true, into);
+}
+
 void read_tool(Fields tool, ToolStyle style, TurnRequest& into) {
   std::string type = "function";
   tool.read("type", type);
+  if (type == "custom" && style == ToolStyle::flat) return read_custom(tool, into);
   if (type != "function")
-    return tool.wrong("type", "unsupported tool type '" + type + "', only 'function' is possible");
+    return tool.wrong("type",
+                      "unsupported tool type '" + type.substr(0, 80) + "', only 'function'" +
+                          (style == ToolStyle::flat ? " and 'custom' are" : " is") + " possible");
   const bool nested = style == ToolStyle::nested || tool.has("function");
   const Json* function = tool.object("function");
   if (nested && !function) return tool.wrong("function", "is missing");
@@ -39,13 +81,20 @@ void read_tool(Fields tool, ToolStyle style, TurnRequest& into) {
     parsed.parameters = std::make_shared<const Json>(*parameters);
   bool strict = false;
   inner.read("strict", strict);
+  // Responses keeps calls to their schema unless told not to, where that is possible.
+  if (style == ToolStyle::flat && !inner.has("strict") && can_be_kept(parsed)) {
+    strict = true;
+    into.default_strict.insert(parsed.name);
+  }
   add_tool(inner, std::move(parsed), strict, into);
 }
 
-// {"type": "function", "function": {"name": …}} or {"type": "function", "name": …}; empty: neither.
+// {"type": "function", "function": {"name": …}} or {"type": "function", "name": …}, or the same of a custom
+// one; empty: neither.
 std::string named(const Json& choice) {
-  if (!choice.is_object() || choice.value("type", Json()) != "function") return {};
-  const Json inner = choice.value("function", Json::object());
+  const Json type = choice.is_object() ? choice.value("type", Json()) : Json();
+  if (type != "function" && type != "custom") return {};
+  const Json inner = choice.value(type.get_ref<const std::string&>(), Json::object());
   const Json name =
       inner.is_object() && inner.contains("name") ? inner["name"] : choice.value("name", Json());
   return name.is_string() ? name.get<std::string>() : "";

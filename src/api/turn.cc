@@ -108,6 +108,11 @@ GenerationPlan plan_turn(ApiContext& context, TurnRequest& turn, const char* par
     return format.parser(tools);
   };
   auto constraint = constraint_of(context, turn);
+  if (!constraint &&
+      !turn.default_strict.empty()) {  // each can be kept, but not all of them together
+    for (const std::string& name : turn.default_strict) turn.strict_tools.erase(name);
+    constraint = constraint_of(context, turn);
+  }
   if (!constraint) {
     const std::string& message = constraint.error().message;
     problem.add(

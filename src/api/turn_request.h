@@ -1,6 +1,7 @@
 // What every API that lets the model speak comes down to: a conversation, what may be said, how tokens
 // are chosen. Each API reads its own fields into this; what follows is the same for all (turn.h).
 #pragma once
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,9 +21,12 @@ struct TurnRequest {
 
   enum class ToolChoice { none, automatic, required };
   ToolChoice tool_choice = ToolChoice::automatic;
-  std::set<std::string> strict_tools;  // whose arguments must follow their schema
-  std::set<std::string> callable;      // the only ones that may be called, if not empty
-  bool one_call = false;               // no more than one a turn
+  std::set<std::string> strict_tools;    // whose arguments must follow their schema
+  std::set<std::string> default_strict;  // those of them of which nobody said so: if it is possible
+  // Tools that take any text, by name, and its format as it was asked for (custom_input.h).
+  std::map<std::string, std::shared_ptr<const Json>> custom_tools;
+  std::set<std::string> callable;  // the only ones that may be called, if not empty
+  bool one_call = false;           // no more than one a turn
 
   bool stream = false;
   bool include_reasoning = true;

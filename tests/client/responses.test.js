@@ -118,6 +118,54 @@ test('in the background, cancelled, deleted', async () => {
   await assert.rejects(client.responses.retrieve(response.id), OpenAI.NotFoundError);
 });
 
+test('a stream in the background is taken up again where it broke off', async () => {
+  const seen = [];
+  const stream = await client.responses.create(
+    ask('Repeat after me: jalapeño river 😀', { background: true, stream: true }));
+  for await (const event of stream) {
+    seen.push(event);
+    if (seen.length === 6) break;  // closes the connection
+  }
+  const id = seen[0].response.id;
+  const rest = await client.responses.retrieve(
+    id, { stream: true, starting_after: seen[5].sequence_number });
+  for await (const event of rest) seen.push(event);
+  assert.deepEqual(seen.map((event) => event.sequence_number), [...seen.keys()]);
+  const last = seen[seen.length - 1];
+  assert.equal(last.type, 'response.completed');
+  const joined = seen.filter((event) => event.type === 'response.output_text.delta')
+    .map((event) => event.delta).join('');
+  assert.equal(joined, 'jalapeño river 😀');
+  assert.deepEqual((await client.responses.retrieve(id)).output, last.response.output);
+});
+
+test('custom tools take text, and items are sent by their ids', async () => {
+  const custom = [
+    { type: 'custom', name: 'run', description: 'Run a command.' },
+    { type: 'custom', name: 'dial', format: { type: 'grammar', syntax: 'regex', definition: '[0-9]{3}-[0-9]{4}' } },
+  ];
+  const request = ask('Dial it.', { tools: custom, tool_choice: { type: 'custom', name: 'dial' }, max_output_tokens: 400 });
+  const stream = client.responses.stream(request);
+  let joined = '';
+  for await (const event of stream)
+    if (event.type === 'response.custom_tool_call_input.delta') joined += event.delta;
+  const first = await stream.finalResponse();
+  const call = first.output.find((item) => item.type === 'custom_tool_call');
+  assert.equal(call.name, 'dial');
+  assert.match(call.input, /^[0-9]{3}-[0-9]{4}$/);
+  assert.equal(joined, call.input);
+  const again = {
+    model, tools: custom, temperature: 0, max_output_tokens: 40,
+    input: [{ role: 'user', content: 'Dial it.' }, ...first.output.map(({ id }) => ({ type: 'item_reference', id })),
+      { type: 'custom_tool_call_output', call_id: call.call_id, output: 'busy' }],
+  };
+  const second = await client.responses.create(again);
+  const whole = await client.responses.create(
+    { ...again, input: [again.input[0], ...first.output, again.input[again.input.length - 1]] });
+  assert.equal(second.usage.input_tokens, whole.usage.input_tokens);
+  assert.equal(second.output_text, whole.output_text);
+});
+
 test('a kill loses no response that was finished', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'rose-store-'));
   const store = ['--response-store', join(folder, 'responses.db')];
