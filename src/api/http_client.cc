@@ -4,8 +4,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include "api/http_asio.h"
+// Asio's configuration before the rest of it.
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cctype>
@@ -13,7 +14,6 @@
 
 namespace rose {
 
-namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
 namespace {
@@ -22,10 +22,9 @@ constexpr timeval kPoll = {.tv_sec = 0, .tv_usec = 100'000};
 constexpr int kConnect_ms = 10'000;
 
 // Connects, but waits no longer than that, and not after `stop`. The socket blocks afterwards.
-boost::system::error_code connect_within(asio::ip::tcp::socket& socket,
-                                         const asio::ip::tcp::endpoint& endpoint,
-                                         const std::atomic<bool>& stop) {
-  boost::system::error_code error;
+error_code connect_within(tcp::socket& socket, const tcp::endpoint& endpoint,
+                          const std::atomic<bool>& stop) {
+  error_code error;
   socket.close(error);
   socket.open(endpoint.protocol(), error);
   if (!error) socket.non_blocking(true, error);
@@ -45,16 +44,80 @@ boost::system::error_code connect_within(asio::ip::tcp::socket& socket,
   socket.non_blocking(false, error);
   return error;
 }
+
+bool try_again(const error_code& error) {
+  return error == asio::error::try_again || error == asio::error::would_block;
+}
+
+using Failure = tl::unexpected<Error>;
+Failure failed(const char* doing, const HttpUrl& url, const error_code& error) {
+  return fail(ErrorKind::io,
+              std::string(doing) + " " + url.host + ":" + url.port + ": " + error.message());
+}
+
+http::request<http::string_body> request_of(const HttpPost& post) {
+  http::request<http::string_body> request(post.body.empty() ? http::verb::get : http::verb::post,
+                                           post.url.path + post.target, 11);
+  request.set(http::field::host, post.url.host + ":" + post.url.port);
+  request.set(http::field::content_type, "application/json");
+  request.set(http::field::connection, "close");
+  if (!post.bearer.empty()) request.set(http::field::authorization, "Bearer " + post.bearer);
+  request.body() = post.body;
+  request.prepare_payload();
+  return request;
+}
+
+// Over a stream of either kind, whose reads wait no longer than kPoll.
+template <class Stream>
+Result<int> exchange(Stream& stream, const HttpPost& post,
+                     const std::function<void(std::string_view)>& on_bytes,
+                     const std::atomic<bool>& stop) {
+  error_code error;
+  http::write(stream, request_of(post), error);
+  if (error) return failed("writing to", post.url, error);
+  boost::beast::flat_buffer buffer;
+  http::response_parser<http::buffer_body> parser;
+  parser.body_limit(boost::none);
+  char piece[16384];
+  while (!parser.is_done() && !stop) {
+    parser.get().body().data = piece;
+    parser.get().body().size = sizeof piece;
+    http::read_some(stream, buffer, parser, error);
+    if (error == http::error::need_buffer || try_again(error)) error = {};
+    if (error) return failed("reading from", post.url, error);
+    const size_t read = parser.is_header_done() ? sizeof piece - parser.get().body().size : 0;
+    if (read > 0) on_bytes({piece, read});
+  }
+  return parser.is_header_done() ? int(parser.get().result_int()) : 0;
+}
+
+Result<int> exchange_tls(tcp::socket& socket, const HttpPost& post,
+                         const std::function<void(std::string_view)>& on_bytes,
+                         const std::atomic<bool>& stop) {
+  asio::ssl::context context(asio::ssl::context::tls_client);
+  error_code error;
+  context.set_default_verify_paths(error);
+  asio::ssl::stream<tcp::socket&> stream(socket, context);
+  stream.set_verify_mode(asio::ssl::verify_peer, error);
+  stream.set_verify_callback(asio::ssl::host_name_verification(post.url.host), error);
+  error_code no_address;
+  asio::ip::make_address(post.url.host, no_address);
+  if (no_address) SSL_set_tlsext_host_name(stream.native_handle(), post.url.host.c_str());
+  int waited_ms = 0;
+  do {
+    stream.handshake(asio::ssl::stream_base::client, error);
+  } while (try_again(error) && !stop && (waited_ms += 100) < kConnect_ms);
+  if (error) return failed("TLS with", post.url, error);
+  return exchange(stream, post, on_bytes, stop);
+}
 }  // namespace
 
 Result<HttpUrl> parse_url(const std::string& url) {
-  const std::string scheme = "http://";
-  if (url.rfind("https://", 0) == 0)
-    return fail(ErrorKind::unsupported,
-                url + ": https is not supported, use a proxy that ends TLS");
+  const bool tls = url.rfind("https://", 0) == 0;
+  const std::string scheme = tls ? "https://" : "http://";
   if (url.rfind(scheme, 0) != 0)
     return fail(ErrorKind::usage, "'" + url + "' is no URL, wanted http://HOST[:PORT][/PATH]");
-  HttpUrl parsed;
+  HttpUrl parsed = {.tls = tls};
   std::string rest = url.substr(scheme.size());
   const size_t slash = std::min(rest.find('/'), rest.size());
   parsed.path = rest.substr(slash);
@@ -65,7 +128,7 @@ Result<HttpUrl> parse_url(const std::string& url) {
   const size_t colon = rest.rfind(':');
   const bool has_port = colon != std::string::npos && rest.find(']', colon) == std::string::npos;
   parsed.host = has_port ? rest.substr(0, colon) : rest;
-  parsed.port = has_port ? rest.substr(colon + 1) : "80";
+  parsed.port = has_port ? rest.substr(colon + 1) : tls ? "443" : "80";
   if (parsed.host.size() > 2 && parsed.host.front() == '[')
     parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
   bool digits = !parsed.port.empty();
@@ -77,51 +140,20 @@ Result<HttpUrl> parse_url(const std::string& url) {
 
 Result<int> http_post(const HttpPost& post, const std::function<void(std::string_view)>& on_bytes,
                       const std::atomic<bool>& stop) {
-  const std::string server = post.url.host + ":" + post.url.port;
-  boost::system::error_code error;
-  const auto failed = [&](const char* doing) {
-    return fail(ErrorKind::io, std::string(doing) + " " + server + ": " + error.message());
-  };
-
+  error_code error;
   asio::io_context context;
-  asio::ip::tcp::resolver resolver(context);
+  tcp::resolver resolver(context);
   const auto addresses = resolver.resolve(post.url.host, post.url.port, error);
-  if (error) return failed("finding");
-  asio::ip::tcp::socket socket(context);
+  if (error) return failed("finding", post.url, error);
+  tcp::socket socket(context);
   for (const auto& address : addresses) {
     error = connect_within(socket, address.endpoint(), stop);
     if (!error) break;
   }
-  if (error) return failed("connecting to");
-
-  http::request<http::string_body> request(post.body.empty() ? http::verb::get : http::verb::post,
-                                           post.url.path + post.target, 11);
-  request.set(http::field::host, server);
-  request.set(http::field::content_type, "application/json");
-  request.set(http::field::connection, "close");
-  if (!post.bearer.empty()) request.set(http::field::authorization, "Bearer " + post.bearer);
-  request.body() = post.body;
-  request.prepare_payload();
-  http::write(socket, request, error);
-  if (error) return failed("writing to");
-
+  if (error) return failed("connecting to", post.url, error);
   ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &kPoll, sizeof kPoll);
-  boost::beast::flat_buffer buffer;
-  http::response_parser<http::buffer_body> parser;
-  parser.body_limit(boost::none);
-  char piece[16384];
-  while (!parser.is_done() && !stop) {
-    parser.get().body().data = piece;
-    parser.get().body().size = sizeof piece;
-    http::read_some(socket, buffer, parser, error);
-    if (error == http::error::need_buffer || error == asio::error::try_again ||
-        error == asio::error::would_block)
-      error = {};
-    if (error) return failed("reading from");
-    const size_t read = parser.is_header_done() ? sizeof piece - parser.get().body().size : 0;
-    if (read > 0) on_bytes({piece, read});
-  }
-  return parser.is_header_done() ? int(parser.get().result_int()) : 0;
+  return post.url.tls ? exchange_tls(socket, post, on_bytes, stop)
+                      : exchange(socket, post, on_bytes, stop);
 }
 
 }  // namespace rose

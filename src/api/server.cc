@@ -26,6 +26,7 @@ void log_access(const HttpRecord& record) {
 // Signals come through a descriptor, the only thing that a signal handler may touch; its count adds up
 // what has come.
 int signal_descriptor = -1;
+constexpr int kLook_ms = 5000;  // at the files of certificates
 constexpr uint64_t kEnd = 1, kReload = uint64_t(1) << 32;
 
 void on_signal(int signal) {
@@ -143,6 +144,7 @@ Result<std::unique_ptr<Server>> Server::listen(const ServeOptions& options,
                                                               .spans = std::move(spans),
                                                               .responses = std::move(responses)})));
   ServerState& state = *server->state_;
+  server->tls_stamp_ = tls_stamp(options.tls);
   warn_if_open(options, state.keys->required());
   state.reload = [self = server.get()] { return self->reload(); };
   const auto record = [&state](const HttpRecord& record) {
@@ -169,12 +171,31 @@ Result<std::unique_ptr<Server>> Server::listen(const ServeOptions& options,
 // What cannot be read leaves the old in place. The request log is opened anew, as it may have been
 // moved away.
 Status Server::reload() {
+  const std::string stamp = tls_stamp(state_->options.tls);
   const auto tls = TRY(load_tls(state_->options.tls));
   TRY(state_->keys->reload());
   if (state_->log) TRY(state_->log->reopen());
   http_->set_tls(tls);
   if (admin_) admin_->set_tls(tls);
+  tls_stamp_ = stamp;
   return Done{};
+}
+
+// A certificate and a key that are replaced one after the other do not fit for a moment: what cannot be
+// read is looked at again once it has changed further.
+bool Server::renew_certificates() {
+  const std::string stamp = tls_stamp(state_->options.tls);
+  if (stamp == tls_stamp_) return false;
+  tls_stamp_ = stamp;
+  const auto tls = load_tls(state_->options.tls);
+  if (!tls) {
+    log_warning("the old certificates stay: " + tls.error().message);
+    return false;
+  }
+  http_->set_tls(*tls);
+  if (admin_) admin_->set_tls(*tls);
+  log_info("read the new certificates");
+  return true;
 }
 
 Startup& Server::startup() { return state_->startup; }
@@ -241,7 +262,11 @@ void Server::run_until_signal() {
   ::sigaction(SIGTERM, &action, nullptr);
   ::sigaction(SIGHUP, &action, nullptr);
   while (true) {
-    const uint64_t came = signals_within(-1);
+    const uint64_t came = signals_within(state_->options.tls.certfile.empty() ? -1 : kLook_ms);
+    if (came == 0) {
+      renew_certificates();
+      continue;
+    }
     if (came >= kReload) {
       const Status status = reload();
       if (status)

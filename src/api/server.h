@@ -48,7 +48,7 @@ struct ServeOptions {
   template <class Visit>
   void each(Visit&& visit) {
     visit("--host", host, "address to listen at; 0.0.0.0 for all of this computer's");
-    visit("--port", port, "port to listen at; 0 for any that is free");
+    visit("--port,$PORT", port, "port to listen at; 0 for any that is free");
     visit("--admin-host", admin_host, "address of the admin listener");
     visit("--admin-port", admin_port,
           "its port: metrics, probes and /admin/, nothing of the model; 0: there is none");
@@ -68,7 +68,8 @@ struct ServeOptions {
     visit("--response-store-age", response_store_age_s, "seconds that they are kept");
     visit("--date", date, "the date prompts mention, YYYY-MM-DD; 'none' for none, empty for today");
 
-    visit("--api-key", keys.api_key, "a key that may call; may be repeated; none: anyone may");
+    visit("--api-key,$VLLM_API_KEY", keys.api_key,
+          "a key that may call; may be repeated; none: anyone may");
     visit("--api-keys-file,--api-key-file", keys.file,
           "JSON of hashed keys, their scopes and limits; read again at SIGHUP");
     visit("--key-requests-per-minute", keys.limits.requests_per_minute,
@@ -81,7 +82,7 @@ struct ServeOptions {
         "--isolate-prefix-cache", isolate_prefix_cache,
         "keys do not share cached prefixes, and cannot tell what others asked by the time it took");
     visit("--ssl-certfile,--ssl-cert-file", tls.certfile,
-          "certificate (PEM): HTTPS instead of HTTP; read again at SIGHUP");
+          "certificate (PEM): HTTPS instead of HTTP; read again when it changes");
     visit("--ssl-keyfile,--ssl-key-file", tls.keyfile, "its key; empty: in the same file");
     visit("--ssl-ca-certs", tls.ca_certs, "who may sign the certificates of clients");
     visit("--ssl-cert-reqs", tls.cert_reqs, "of clients: 0 none, 1 is checked if given, 2 needed");
@@ -91,8 +92,9 @@ struct ServeOptions {
     visit("--request-log", request_log,
           "file that gets a line of JSON for each finished request, without its content; - is "
           "standard output");
-    visit("--otlp-traces-endpoint", otlp_traces_endpoint,
-          "http://HOST:PORT of an OpenTelemetry collector that gets a span for each request");
+    visit("--otlp-traces-endpoint,$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,$OTEL_EXPORTER_OTLP_ENDPOINT",
+          otlp_traces_endpoint,
+          "http(s)://HOST:PORT of an OpenTelemetry collector that gets a span for each request");
     visit("--max-body-bytes,--max-request-bytes", max_body_bytes, "largest request");
     visit("--max-header-bytes", max_header_bytes, "largest header of a request");
     visit("--max-connections", max_connections, "at one time");
@@ -147,13 +149,16 @@ class Server {
   int admin_port() const;  // 0: there is no admin listener
 
   // Returns at SIGINT or SIGTERM, having drained; a second signal cuts the waiting short. SIGHUP reads
-  // keys and certificates again.
+  // keys and certificates again; certificates are also looked at every few seconds.
   void run_until_signal();
+  // Reads certificates again if their files are others than at the last look. True: there are new ones.
+  bool renew_certificates();
 
  private:
   explicit Server(std::unique_ptr<ServerState> state);
   std::unique_ptr<ServerState> state_;
   Status reload();
+  std::string tls_stamp_;  // of the certificates that were read last
   std::unique_ptr<ApiContext> context_;
   std::unique_ptr<HttpServer> http_, admin_;  // admin_ may be null
 };

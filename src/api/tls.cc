@@ -2,6 +2,9 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
 
 namespace rose {
 
@@ -41,6 +44,17 @@ Status fill(SSL_CTX* context, const TlsOptions& options) {
 }
 
 }  // namespace
+
+std::string tls_stamp(const TlsOptions& options) {
+  std::string stamp;
+  for (const std::string* file : {&options.certfile, &options.keyfile, &options.ca_certs}) {
+    struct stat found {};
+    if (!file->empty()) ::stat(file->c_str(), &found);
+    stamp += strf("%ld.%ld/%ld/%lu ", long(found.st_mtim.tv_sec), long(found.st_mtim.tv_nsec),
+                  long(found.st_size), static_cast<unsigned long>(found.st_ino));
+  }
+  return stamp;
+}
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsOptions& options) {
   ERR_clear_error();

@@ -17,6 +17,9 @@ struct TlsOptions {
   int cert_reqs = 0;     // 0: clients need none; 1: it is checked if there is one; 2: they need one
 };
 
+// Differs when one of the files has become another.
+std::string tls_stamp(const TlsOptions& options);
+
 class TlsContext {
  public:
   static Result<std::shared_ptr<const TlsContext>> load(const TlsOptions& options);

@@ -7,11 +7,13 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include <filesystem>
 
 #include "api/http.h"
-#include "api/test_client.h"
+#include "api/http_client.h"
+#include "api/server_fixture.h"
 
 namespace rose {
 namespace {
@@ -28,6 +30,10 @@ void write_certificate(const std::string& file, const std::string& name) {
   X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
                              reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
   X509_set_issuer_name(certificate, subject);
+  X509_EXTENSION* names =
+      X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
+  X509_add_ext(certificate, names, -1);
+  X509_EXTENSION_free(names);
   X509_sign(certificate, key, EVP_sha256());
   FILE* out = std::fopen(file.c_str(), "w");
   ASSERT_TRUE(out);
@@ -168,6 +174,51 @@ TEST_F(TlsTest, what_is_wrong_with_a_file_is_said) {
             std::string::npos);
   EXPECT_NE(refusal({.certfile = file_, .cert_reqs = 2}).find("needs --ssl-ca-certs"),
             std::string::npos);
+}
+
+TEST_F(TlsTest, our_own_client_checks_whom_it_talks_to) {
+  start();
+  const auto post = [&](const char* host, std::string& answer) {
+    const std::atomic<bool> stop = false;
+    return http_post(
+        {.url = *parse_url(strf("https://%s:%d", host, server_->port())),
+         .target = "/echo",
+         .bearer = "",
+         .body = std::string(100'000, 'x')},
+        [&](std::string_view bytes) { answer += bytes; }, stop);
+  };
+  std::string answer;
+  EXPECT_NE(post("127.0.0.1", answer).error().message.find("certificate verify failed"),
+            std::string::npos);
+  ::setenv("SSL_CERT_FILE", file_.c_str(), 1);
+  EXPECT_EQ(post("127.0.0.1", answer).value_or(0), 200);
+  EXPECT_EQ(answer, std::string(100'000, 'x'));
+  EXPECT_EQ(post("localhost", answer).value_or(0), 200);
+  EXPECT_FALSE(post("127.0.0.2", answer)) << "it is not of that name";
+  ::unsetenv("SSL_CERT_FILE");
+}
+
+using TlsServerTest = testing::ServerTest;
+
+TEST_F(TlsServerTest, certificates_that_change_are_read_again) {
+  const std::string file = ::testing::TempDir() + "/rose_renewed.pem";
+  write_certificate(file, "first");
+  ServeOptions options;
+  options.tls.certfile = file;
+  start(options);
+  EXPECT_FALSE(server_->renew_certificates());
+  EXPECT_EQ(TlsClient(port()).name(), "first");
+  {
+    std::FILE* broken = std::fopen(file.c_str(), "w");
+    std::fclose(broken);
+  }
+  EXPECT_FALSE(server_->renew_certificates());
+  EXPECT_EQ(TlsClient(port()).name(), "first");
+  write_certificate(file, "second one");
+  EXPECT_TRUE(server_->renew_certificates());
+  EXPECT_EQ(TlsClient(port()).name(), "second one");
+  EXPECT_FALSE(server_->renew_certificates());
+  std::filesystem::remove(file);
 }
 
 }  // namespace

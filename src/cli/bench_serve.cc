@@ -38,7 +38,7 @@ struct Options {
   void each(Visit&& visit) {
     visit("--url,--base-url", url, "of the server");
     visit("--endpoint", endpoint, "that is asked, for a stream");
-    visit("--api-key", api_key, "sent as a bearer");
+    visit("--api-key,$OPENAI_API_KEY", api_key, "sent as a bearer");
     visit("--model", model, "named in each request; none: the one that is served");
     visit("--num-prompts", prompts, "requests in all");
     visit("--max-concurrency,--concurrency", concurrency, "requests at one time");

@@ -1,5 +1,6 @@
 // rose chat: a conversation in the terminal. Reasoning is shown dimmed before the answer; Ctrl-C ends
 // the answer, not the program; lines from a pipe are answered one after the other.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -29,7 +30,7 @@ struct ChatOptions {
   void each(Visit&& visit) {
     model.each(visit);
     visit("--url", url, "talk to this server instead of a model in this process");
-    visit("--api-key", api_key, "for --url");
+    visit("--api-key,$OPENAI_API_KEY", api_key, "for --url");
     visit("--system,-s", system, "instructions that stand before the conversation");
     visit("--reasoning-effort,--effort", effort, "low, medium or high");
     visit("--reasoning", reasoning, "show what the model thinks");
@@ -45,6 +46,12 @@ std::string user_folder(const char* variable, const char* otherwise) {
     return std::string(set) + "/rose";
   const char* home = std::getenv("HOME");
   return home && home[0] == '/' ? std::string(home) + "/" + otherwise + "/rose" : "";
+}
+
+// 0: standard output is no terminal.
+int terminal_columns() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 // One message: a line, or all between two lines of """.
@@ -88,7 +95,7 @@ Status converse(ChatState& state, ChatBackend& backend, const std::string& messa
   interrupt.sa_flags = SA_RESTART;
   g_interrupted = false;
   ::sigaction(SIGINT, &interrupt, &before);
-  ChatPrinter printer(colour, state.show_reasoning);
+  ChatPrinter printer(colour, state.show_reasoning, state.wrap_words ? terminal_columns() : 0);
   const Result<ChatAnswer> answer = backend.answer(
       state.prompt(), state.sampling, [&](const ChatEvent& event) { printer.show(event); },
       g_interrupted);

@@ -120,6 +120,8 @@ constexpr Row kSet[] = {
     {"quiet",     "",            "show no numbers", turn<&ChatState::show_numbers, false>},
     {"history",   "",            "keep the lines that you type", turn<&ChatState::keep_history, true>},
     {"nohistory", "",            "keep none", turn<&ChatState::keep_history, false>},
+    {"wordwrap",  "",            "lines break between words", turn<&ChatState::wrap_words, true>},
+    {"nowordwrap", "",           "lines break where the terminal ends", turn<&ChatState::wrap_words, false>},
 };
 // clang-format on
 

@@ -163,7 +163,8 @@ TEST_F(ChatCommands, help_lists_and_completion_finds) {
   EXPECT_NE(run("/wonder").find("no command /wonder"), std::string::npos);
   EXPECT_EQ(slash_commands("/cl"), std::vector<std::string>{"/clear"});
   EXPECT_EQ(slash_commands("/set no"),
-            (std::vector<std::string>{"/set nothink", "/set noformat", "/set nohistory"}));
+            (std::vector<std::string>{"/set nothink", "/set noformat", "/set nohistory",
+                                      "/set nowordwrap"}));
   EXPECT_TRUE(slash_commands("hello").empty());
 }
 

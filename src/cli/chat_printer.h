@@ -3,13 +3,16 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/word_wrap.h"
 #include "text/chat_format.h"
 
 namespace rose {
 
 class ChatPrinter {
  public:
-  ChatPrinter(bool colour, bool reasoning) : colour_(colour), reasoning_(reasoning) {}
+  // `columns`: lines break between words before that; 0: as the terminal breaks them.
+  ChatPrinter(bool colour, bool reasoning, int columns = 0)
+      : colour_(colour), reasoning_(reasoning), wrap_(columns) {}
 
   void show(const ChatEvent& event) {
     if (event.kind == ChatEvent::Kind::reasoning) {
@@ -24,6 +27,7 @@ class ChatPrinter {
     std::fflush(stdout);
   }
   void end() {
+    std::fputs(wrap_.finish().c_str(), stdout);
     if (begun_) std::fputs(colour_ ? "\033[0m\n" : "\n", stdout);
     std::fflush(stdout);
   }
@@ -32,13 +36,16 @@ class ChatPrinter {
 
  private:
   // A model's text moves no cursor and rings no bell: control characters but line ends and tabs stay out.
-  static void print(const std::string& text) {
+  void print(const std::string& text) {
+    std::string shown;
     for (const char c : text)
-      if (uint8_t(c) >= ' ' ? c != 0x7f : c == '\n' || c == '\t') std::fputc(c, stdout);
+      if (uint8_t(c) >= ' ' ? c != 0x7f : c == '\n' || c == '\t') shown += c;
+    std::fputs(wrap_.push(shown).c_str(), stdout);
   }
   void begin(ChatEvent::Kind kind) {
     const bool same_call =
         kind == ChatEvent::Kind::tool_arguments && begun_ && kind_ == ChatEvent::Kind::tool_call;
+    if (!same_call) std::fputs(wrap_.finish().c_str(), stdout);
     if (begun_ && !same_call) std::fputs(colour_ ? "\033[0m\n" : "\n", stdout);
     if (colour_ && kind == ChatEvent::Kind::reasoning) std::fputs("\033[2m", stdout);
     if (!colour_ && kind == ChatEvent::Kind::reasoning) std::fputs("(thinking) ", stdout);
@@ -48,6 +55,7 @@ class ChatPrinter {
   }
 
   bool colour_, reasoning_;
+  WordWrap wrap_;
   bool begun_ = false;
   ChatEvent::Kind kind_ = ChatEvent::Kind::content;
 };

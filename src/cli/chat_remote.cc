@@ -97,8 +97,8 @@ class RemoteChat final : public ChatBackend {
 
   std::string name() const override { return url_.host + ":" + url_.port; }
   std::string about() const override {
-    return strf("  %-20s http://%s:%s%s\n  %-20s %s\n", "server", url_.host.c_str(),
-                url_.port.c_str(), url_.path.c_str(), "model",
+    return strf("  %-20s %s://%s:%s%s\n  %-20s %s\n", "server", url_.tls ? "https" : "http",
+                url_.host.c_str(), url_.port.c_str(), url_.path.c_str(), "model",
                 model_.empty() ? "the server's own" : model_.c_str());
   }
 

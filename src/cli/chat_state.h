@@ -18,6 +18,7 @@ struct ChatState {
   bool show_reasoning = true;
   bool show_numbers = true;  // after each answer
   bool keep_history = true;  // of lines, in a file
+  bool wrap_words = true;    // on a terminal
   std::string attached;      // files that go with the next message
 
   // What goes to the model.

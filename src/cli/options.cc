@@ -65,6 +65,24 @@ std::string environment_name(const std::string& names) {
   return name;
 }
 
+// Those of the names that are variables of the environment, or the others, without the $.
+std::vector<std::string> names_in(const std::string& names, bool variables) {
+  std::vector<std::string> found;
+  for (size_t at = 0; at < names.size();) {
+    const size_t end = std::min(names.find(',', at), names.size());
+    if ((names[at] == '$') == variables)
+      found.push_back(names.substr(at + variables, end - at - variables));
+    at = end + 1;
+  }
+  return found;
+}
+
+std::string joined(const std::vector<std::string>& parts, const std::string& between) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : between) + part;
+  return text;
+}
+
 // --max_model_len is --max-model-len; the value after '=' stays as it is.
 std::string with_hyphens(std::string argument) {
   if (argument.rfind("--", 0) != 0) return argument;
@@ -175,28 +193,32 @@ using Bound = std::vector<std::pair<CLI::Option*, const OptionList::Option*>>;
 void check_no_name_twice(const OptionList& list) {
   std::map<std::string, const OptionList::Option*> owners;
   for (const OptionList::Option& option : list.options())
-    for (size_t at = 0; at < option.names.size();) {
-      const size_t end = std::min(option.names.find(',', at), option.names.size());
-      const std::string name = option.names.substr(at, end - at);
+    for (const std::string& name : names_in(option.names, false)) {
       const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
       const auto [owner, is_first] = owners.emplace(bare, &option);
       ROSE_CHECK(is_first || owner->second == &option, "options: '%s' and '%s' share the name %s",
                  owner->second->names.c_str(), option.names.c_str(), bare.c_str());
-      at = end + 1;
     }
+}
+
+std::string help_of(const OptionList::Option& option) {
+  std::string help = option.help + (option.value.empty() ? "" : " [" + option.value + "]");
+  for (const std::string& variable : names_in(option.names, true)) help += ", or $" + variable;
+  return help;
 }
 
 Bound bind(CLI::App& app, const OptionList& list) {
   check_no_name_twice(list);
   Bound bound;
   for (const OptionList::Option& option : list.options()) {
-    const std::string help = option.help + (option.value.empty() ? "" : " [" + option.value + "]");
+    const std::string help = help_of(option);
+    const std::string flags = joined(names_in(option.names, false), ",");
     const std::string name = first_long_name(option.names);
     CLI::Option* added = nullptr;
     if (option.is_flag) {
-      added = app.add_flag(option.names + ",--no-" + name + "{false}", help);
+      added = app.add_flag(flags + ",--no-" + name + "{false}", help);
     } else {
-      added = app.add_option(option.names, help);
+      added = app.add_option(flags, help);
       added->type_size(1)->expected(1);
     }
     added->multi_option_policy(option.is_list ? CLI::MultiOptionPolicy::TakeAll
@@ -209,8 +231,12 @@ Bound bind(CLI::App& app, const OptionList& list) {
 
 Status set_fields(const Bound& bound) {
   for (const auto& [parsed, option] : bound) {
-    if (parsed->count() == 0) continue;
-    for (const std::string& text : parsed->reduced_results()) {
+    std::vector<std::string> given;
+    if (parsed->count() > 0) given = parsed->reduced_results();
+    for (const std::string& variable : names_in(option->names, true))
+      if (const char* value = std::getenv(variable.c_str()); value && given.empty())
+        given.push_back(value);
+    for (const std::string& text : given) {
       const Status status = option->set(text);
       if (status) continue;
       const std::string name = first_long_name(option->names);

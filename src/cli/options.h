@@ -3,7 +3,7 @@
 //
 //   visit("--max-model-len,--context-length", max_model_len, "tokens of one sequence");
 //
-// A name without dashes is positional. "--a-b" is also read as "--a_b" and from $ROSE_A_B; a bool
+// A name without dashes is positional; one that begins with $ is another variable of the environment. "--a-b" is also read as "--a_b" and from $ROSE_A_B; a bool
 // "--x" also as "--no-x"; whole numbers take k, M and G (powers of 1024).
 #pragma once
 #include <cstdint>

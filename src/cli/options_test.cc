@@ -100,6 +100,35 @@ TEST(Options, the_environment_speaks_where_the_command_line_does_not) {
   ::unsetenv("ROSE_MAX_BATCH");
 }
 
+struct Named {
+  int port = 1;
+  std::vector<std::string> keys;
+  template <class Visit>
+  void each(Visit&& visit) {
+    visit("--port,$PORT_OF_TEST", port, "where");
+    visit("$KEY_A,--key,$KEY_B", keys, "who");
+  }
+};
+
+TEST(Options, other_programs_variables_speak_last) {
+  const auto parse_named = [](std::vector<std::string> arguments) {
+    Named named;
+    EXPECT_TRUE(parse_options({"test", "Tests.", ""}, named, arguments));
+    return named;
+  };
+  ::setenv("PORT_OF_TEST", "7", 1);
+  ::setenv("KEY_B", "b", 1);
+  EXPECT_EQ(parse_named({}).port, 7);
+  EXPECT_EQ(parse_named({}).keys, std::vector<std::string>{"b"});
+  ::setenv("KEY_A", "a", 1);
+  EXPECT_EQ(parse_named({}).keys, std::vector<std::string>{"a"});
+  ::setenv("ROSE_PORT", "8", 1);
+  EXPECT_EQ(parse_named({}).port, 8);
+  EXPECT_EQ(parse_named({"--port", "9", "--key", "c"}).port, 9);
+  EXPECT_EQ(parse_named({"--key", "c"}).keys, std::vector<std::string>{"c"});
+  for (const char* name : {"PORT_OF_TEST", "KEY_A", "KEY_B", "ROSE_PORT"}) ::unsetenv(name);
+}
+
 struct Twice {
   int tokens = 0, choices = 0;
 
