@@ -1,6 +1,7 @@
 #include "api/answer_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "api/json_text.h"
@@ -31,6 +32,7 @@ void append_field(std::string& out, std::string_view name, std::string_view text
 }
 
 std::string logprob_text(float logprob) {
+  if (std::isnan(logprob)) return "null";
   return strf("%.7g", double(std::max(logprob, -9999.0f)));
 }
 

@@ -11,7 +11,7 @@ namespace rose {
 // "name":"text", and a comma before it unless it is the first of its object.
 void append_field(std::string& out, std::string_view name, std::string_view text);
 
-// JSON has no infinity; OpenAI writes -9999 for what is impossible.
+// JSON has no infinity; OpenAI writes -9999 for what is impossible, and null where there is none.
 std::string logprob_text(float logprob);
 
 // {"token","logprob","bytes","top_logprobs"}, one after another with commas between them.

@@ -30,7 +30,7 @@ Choice::Choice(std::unique_ptr<StreamParser> parser, const Tokenizer& tokenizer,
 
 void Choice::push(const GeneratedToken& token, std::vector<Delta>& out) {
   if (finished()) return;
-  ++completion_tokens_;
+  ++tokens_;
   if (options_.logprobs) recent_.push_back(token);
   parser_->push(token.token, events_);
   take_events(out);
@@ -91,7 +91,7 @@ void Choice::take_events(std::vector<Delta>& out) {
 void Choice::take_content(std::string_view text, std::vector<Delta>& out) {
   content_bytes_ += int64_t(text.size());
   if (options_.logprobs) attribute_tokens();
-  const bool may_stop = completion_tokens_ >= options_.min_tokens;
+  const bool may_stop = tokens_ >= options_.given + std::max(options_.min_tokens, 1);
   emit_content(may_stop ? scanner_.push(text) : std::string(text), out);
   if (const std::string* stop = scanner_.matched()) {
     finish_reason_ = "stop";

@@ -1,7 +1,9 @@
 // One choice of a request: its tokens become deltas for the client, its ending a finish reason. How the
 // deltas are cut never changes what they join to.
 #pragma once
+#include <algorithm>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +13,9 @@
 #include "text/chat_format.h"
 
 namespace rose {
+
+// Of the first token of all: there is nothing that it could follow from.
+inline constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 
 // More of one field of a choice.
 struct Delta {
@@ -25,6 +30,7 @@ struct Delta {
 struct ChoiceOptions {
   std::vector<std::string> stop;
   bool include_stop = false;
+  int given = 0;       // tokens that it begins with and that nobody generated: they do not count
   int min_tokens = 0;  // stop strings are not possible before
   bool include_reasoning = true;
   bool logprobs = false;
@@ -47,7 +53,8 @@ class Choice {
   const std::string& finish_reason() const { return finish_reason_; }
   const std::string& stop_string() const { return stop_string_; }  // that ended it, if one did
   int stop_token() const { return stop_token_; }                   // the client's, or -1
-  int completion_tokens() const { return completion_tokens_; }
+  int tokens() const { return tokens_; }  // that were pushed, before it finished
+  int completion_tokens() const { return std::max(tokens_ - options_.given, 0); }
   int reasoning_tokens() const { return parser_->reasoning_tokens(); }
 
  private:
@@ -68,7 +75,7 @@ class Choice {
   StopScanner scanner_;
   std::vector<ChatEvent> events_;
   int tool_calls_ = 0;
-  int completion_tokens_ = 0;
+  int tokens_ = 0;
   std::string finish_reason_, stop_string_;
   int stop_token_ = -1;
 

@@ -71,11 +71,9 @@ void read_prompts(const ApiContext& context, Fields& fields,
 void read_own_fields(Fields& fields, TurnRequest& turn, CompletionsAnswerOptions& options) {
   int top = -1, best_of = 0;
   fields.read("logprobs", top, 0, kMaxLogprobs);
-  turn.logprobs = options.logprobs = top >= 0;
+  options.logprobs = top >= 0;
   turn.generate.request.sampling.logprobs = top;
   fields.read("echo", options.echo);
-  if (options.echo && options.logprobs)
-    fields.wrong("echo", "together with logprobs is not supported: the prompt's tokens get none");
   fields.read("best_of", best_of, 1, kMaxPrompts);
   if (best_of > 0 && best_of != turn.generate.request.choices)
     fields.wrong("best_of", strf("%d is not n, %d: ranking choices is not supported", best_of,
@@ -88,15 +86,23 @@ void read_own_fields(Fields& fields, TurnRequest& turn, CompletionsAnswerOptions
   }
 }
 
+// All of the prompt but its first token is said like an answer, and gets its log-probabilities.
+void let_say(Request& request) {
+  request.opening.assign(request.prompt.begin() + 1, request.prompt.end());
+  request.prompt.resize(1);
+  request.max_tokens += int(request.opening.size());
+  if (request.min_tokens > 0) request.min_tokens += int(request.opening.size());
+}
+
 void plan(ApiContext& context, TurnRequest& turn, std::vector<std::vector<int>> prompts,
-          bool show_specials, Prepared& prepared) {
+          bool show_specials, bool says_prompt, Prepared& prepared) {
   Request request = std::move(turn.generate.request);
   if (request.max_tokens == 0) request.max_tokens = std::max(kDefaultMaxTokens, request.min_tokens);
   prepared.plan.choice = {.stop = turn.generate.stop,
                           .include_stop = turn.generate.include_stop,
                           .min_tokens = request.min_tokens,
-                          .logprobs = turn.logprobs,
                           .stop_tokens = request.stop_tokens};
+  prepared.plan.says_prompt = says_prompt;
   prepared.plan.parser = [&context, show_specials] {
     return make_plain_parser(context.tokenizer, show_specials);
   };
@@ -113,6 +119,7 @@ void plan(ApiContext& context, TurnRequest& turn, std::vector<std::vector<int>> 
     check_length(context, int(prompt.size()), request.max_tokens, "prompt", prepared.problem);
     prepared.plan.requests.push_back(request);
     prepared.plan.requests.back().prompt = std::move(prompt);
+    if (says_prompt && !prepared.problem) let_say(prepared.plan.requests.back());
   }
 }
 
@@ -132,14 +139,17 @@ void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
   read_output_fields(fields, turn.output);
   bool skip_specials = true;
   fields.read("skip_special_tokens", skip_specials);
+  options.shows_specials = !skip_specials;
   std::vector<std::vector<int>> prompts;
   read_prompts(context, fields, prompts);
   if (prepared.problem) return;
   options.choices = int(prompts.size()) * turn.generate.request.choices;
+  const bool says_prompt = options.echo && options.logprobs;
+  if (says_prompt) options.echo = false;
   for (const std::vector<int>& prompt : prompts)
     for (int i = 0; options.echo && i < turn.generate.request.choices; ++i)
       options.prompts.push_back(context.tokenizer.decode(prompt));
-  plan(context, turn, std::move(prompts), !skip_specials, prepared);
+  plan(context, turn, std::move(prompts), !skip_specials, says_prompt, prepared);
   prepared.answer = [&context, options, stream = turn.stream](Exchange exchange,
                                                               Headers headers) mutable {
     options.headers = std::move(headers);

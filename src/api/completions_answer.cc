@@ -1,5 +1,7 @@
 #include "api/completions_answer.h"
 
+#include <cmath>
+
 #include "api/answer_json.h"
 #include "api/intake.h"
 #include "api/json_text.h"
@@ -18,8 +20,9 @@ std::string head_json(const CompletionsAnswerOptions& options) {
   return head + ",\"choices\":[";
 }
 
-// {"tokens","token_logprobs","top_logprobs","text_offset"}, the offsets from `offset` on.
-void append_columns(std::string& out, const Tokenizer& tokenizer,
+// {"tokens","token_logprobs","top_logprobs","text_offset"}, the offsets from `offset` on. Every token is
+// there, also those that show nothing: clients count them.
+void append_columns(std::string& out, const Tokenizer& tokenizer, bool shows_specials,
                     const std::vector<GeneratedToken>& tokens, int64_t& offset) {
   std::string names, values, tops, offsets;
   for (const GeneratedToken& token : tokens) {
@@ -28,8 +31,12 @@ void append_columns(std::string& out, const Tokenizer& tokenizer,
     append_json_string(names += comma, bytes);
     values += comma + logprob_text(token.logprob);
     offsets += comma + std::to_string(offset);
-    offset += int64_t(bytes.size());
+    if (shows_specials || !tokenizer.is_special(token.token)) offset += int64_t(bytes.size());
     tops += comma;
+    if (std::isnan(token.logprob)) {
+      tops += "null";
+      continue;
+    }
     tops += '{';
     for (size_t i = 0; i < token.top.size(); ++i) {
       append_json_string(tops += i ? "," : "", tokenizer.bytes(token.top[i].token));
@@ -53,7 +60,7 @@ class Writer {
     append_field(out, "text", text);
     out += ",\"logprobs\":";
     if (options_.logprobs)
-      append_columns(out, tokenizer_, tokens, offsets_[size_t(index)]);
+      append_columns(out, tokenizer_, options_.shows_specials, tokens, offsets_[size_t(index)]);
     else
       out += "null";
     out += ",\"finish_reason\":";
@@ -82,12 +89,12 @@ class CompletionsBody final : public Answer {
         collected_(size_t(writer_.options_.choices)) {}
 
   void accepted(Generation&) override {}
+  void tokens(const Generation&, int choice, std::span<const GeneratedToken> tokens) override {
+    std::vector<GeneratedToken>& into = collected_[size_t(choice)].tokens;
+    if (writer_.options_.logprobs) into.insert(into.end(), tokens.begin(), tokens.end());
+  }
   void deltas(const Generation&, int choice, std::vector<Delta> deltas) override {
-    Collected& into = collected_[size_t(choice)];
-    for (Delta& delta : deltas) {
-      into.text += delta.text;
-      std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(into.tokens));
-    }
+    for (const Delta& delta : deltas) collected_[size_t(choice)].text += delta.text;
   }
   void choice_ended(const Generation&, int) override {}
   void ended(const Generation& generation) override {
@@ -120,19 +127,25 @@ class CompletionsStream final : public Answer {
   CompletionsStream(Exchange exchange, Writer writer)
       : exchange_(std::move(exchange)),
         writer_(std::move(writer)),
-        head_("data: " + head_json(writer_.options_)) {}
+        head_("data: " + head_json(writer_.options_)),
+        unsent_(size_t(writer_.options_.choices)) {}
 
   void accepted(Generation& generation) override {
     accepted_ = true;
     exchange_.begin(event_stream_head(writer_.options_.headers));
     for (int i = 0; writer_.options_.echo && i < writer_.options_.choices; ++i)
-      chunk(generation, i, writer_.echoed(i), {}, nullptr);
+      chunk(generation, i, writer_.echoed(i), nullptr);
+  }
+  // They go with the text that comes next.
+  void tokens(const Generation&, int choice, std::span<const GeneratedToken> tokens) override {
+    std::vector<GeneratedToken>& into = unsent_[size_t(choice)];
+    if (writer_.options_.logprobs) into.insert(into.end(), tokens.begin(), tokens.end());
   }
   void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) override {
-    for (const Delta& delta : deltas) chunk(generation, choice, delta.text, delta.tokens, nullptr);
+    for (const Delta& delta : deltas) chunk(generation, choice, delta.text, nullptr);
   }
   void choice_ended(const Generation& generation, int choice) override {
-    chunk(generation, choice, "", {}, &generation.choice(choice));
+    chunk(generation, choice, "", &generation.choice(choice));
   }
   void ended(const Generation& generation) override {
     if (writer_.options_.include_usage)
@@ -146,10 +159,9 @@ class CompletionsStream final : public Answer {
   }
 
  private:
-  void chunk(const Generation& generation, int choice, std::string_view text,
-             const std::vector<GeneratedToken>& tokens, const Choice* ended) {
+  void chunk(const Generation& generation, int choice, std::string_view text, const Choice* ended) {
     std::string chunk = head_;
-    writer_.append_choice(chunk, choice, text, tokens, ended);
+    writer_.append_choice(chunk, choice, text, std::exchange(unsent_[size_t(choice)], {}), ended);
     chunk += ']';
     if (writer_.options_.continuous_usage)
       chunk += ",\"usage\":" + usage_json(generation.usage());
@@ -165,6 +177,7 @@ class CompletionsStream final : public Answer {
   Exchange exchange_;
   Writer writer_;
   const std::string head_;
+  std::vector<std::vector<GeneratedToken>> unsent_;  // of each choice, with logprobs
   bool accepted_ = false;
 };
 

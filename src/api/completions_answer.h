@@ -17,6 +17,7 @@ struct CompletionsAnswerOptions {
   bool echo = false;                      // each text begins with its prompt
   std::vector<std::string> prompts = {};  // of each choice, where they are echoed
   bool logprobs = false;
+  bool shows_specials = false;
   bool include_usage = false, continuous_usage = false;  // of a stream
   Headers headers = {};                                  // of the HTTP answer
 };

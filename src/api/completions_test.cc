@@ -91,6 +91,7 @@ TEST_F(CompletionsTest, logprobs_are_columns) {
   EXPECT_GT(tokens, 2u);
   EXPECT_EQ(columns["token_logprobs"].size(), tokens);
   EXPECT_EQ(columns["top_logprobs"][0].size(), 2u);
+  EXPECT_EQ(columns["tokens"].back(), "<|return|>");  // shows nothing, but is one
   EXPECT_EQ(columns["text_offset"][0], 0);
   EXPECT_EQ(columns["text_offset"][1], columns["tokens"][0].get<std::string>().size());
 
@@ -100,6 +101,50 @@ TEST_F(CompletionsTest, logprobs_are_columns) {
       for (const auto& [name, column] : choice["logprobs"].items())
         for (const Json& value : column) streamed[name].push_back(value);
   EXPECT_EQ(streamed, columns);
+}
+
+TEST_F(CompletionsTest, echo_with_logprobs_has_those_of_the_prompt) {
+  start();
+  say(" bc Stop<|return|>");
+  const std::vector<int> prompt = demo_tokenizer().encode("Stop a, \xF0\x9F\x98\x80 and b.");
+  const std::string request =
+      R"({"echo":true,"logprobs":1,"max_tokens":3,"stop":"Stop","prompt":)" +
+      dump_json(Json(prompt));
+  const Json body = get(request + "}");
+  const Json choice = body["choices"][0];
+  EXPECT_EQ(choice["text"].get<std::string>().substr(0, 17), "Stop a, \xF0\x9F\x98\x80 and ");
+  const Json columns = choice["logprobs"];
+  std::string joined;
+  ASSERT_GE(columns["tokens"].size(), prompt.size() + 2);
+  for (size_t i = 0; i < prompt.size(); ++i)
+    EXPECT_EQ(columns["token_logprobs"][i].is_null(), i == 0) << i;
+  EXPECT_TRUE(columns["top_logprobs"][0].is_null());
+  EXPECT_EQ(columns["top_logprobs"][1].size(), 1u);
+  EXPECT_EQ(columns["text_offset"][1], demo_tokenizer().bytes(prompt[0]).size());
+  EXPECT_EQ(body["usage"]["prompt_tokens"], prompt.size());
+  EXPECT_LE(body["usage"]["completion_tokens"], 3);
+  EXPECT_EQ(body["usage"]["completion_tokens"].get<size_t>(),
+            columns["tokens"].size() - prompt.size());
+  const Request sent = engine_.requests().back();
+  EXPECT_EQ(sent.prompt.size(), 1u);
+  EXPECT_EQ(sent.opening.size(), prompt.size() - 1);
+  EXPECT_EQ(sent.max_tokens, int(prompt.size()) - 1 + 3);
+
+  std::string text;
+  Json streamed;
+  for (const Json& chunk : events(send(request + ",\"stream\":true}").body))
+    for (const Json& part : chunk["choices"]) {
+      text += part["text"].get<std::string>();
+      for (const auto& [name, column] : part["logprobs"].items())
+        for (const Json& value : column) streamed[name].push_back(value);
+    }
+  EXPECT_EQ(text, choice["text"]);
+  EXPECT_EQ(streamed, columns);
+
+  const Json several =
+      get(R"({"echo":true,"logprobs":0,"max_tokens":1,"n":2,"prompt":["one","two or three"]})");
+  EXPECT_TRUE(several["choices"][3]["text"].get<std::string>().starts_with("two or three"));
+  EXPECT_EQ(several["choices"][0]["logprobs"]["token_logprobs"][0], nullptr);
 }
 
 TEST_F(CompletionsTest, a_form_binds_the_text) {
@@ -134,7 +179,6 @@ TEST_F(CompletionsTest, wrong_requests_are_named) {
   expect_refused(R"({"prompt":["a",{}]})", "prompt[1]", "wanted a string");
   expect_refused(R"({"prompt":"a","suffix":"b"})", "suffix", "not supported");
   expect_refused(R"({"prompt":"a","best_of":3})", "best_of", "3 is not n, 1");
-  expect_refused(R"({"prompt":"a","echo":true,"logprobs":1})", "echo", "together with logprobs");
   expect_refused(R"({"prompt":"a","logprobs":21})", "logprobs", "21 is not in 0..20");
   expect_refused(R"({"prompt":"a","max_tokens":5000})", "max_tokens", "context is 4096 tokens");
   EXPECT_TRUE(engine_.requests().empty());

@@ -34,9 +34,9 @@ Generation::Generation(ApiContext& context, Exchange exchange, const GenerationP
       arrived_(plan.arrived) {
   outcome_.choices = 0;
   for (const Request& request : plan.requests) {
-    outcome_.prompt_tokens += int(request.prompt.size());
+    outcome_.prompt_tokens += int(request.prompt.size() + request.opening.size());
     outcome_.choices += request.choices;
-    outcome_.max_tokens = request.max_tokens;
+    outcome_.max_tokens = request.max_tokens - int(request.opening.size());
     outcome_.temperature = request.sampling.temperature;
     outcome_.top_p = request.sampling.top_p;
   }
@@ -53,8 +53,14 @@ Generation::Generation(ApiContext& context, Exchange exchange, const GenerationP
       exchange_.add_header("traceparent",
                            "00-" + outcome_.trace_id + "-" + outcome_.span_id + "-01");
   }
-  for (int i = 0; i < running_; ++i)
-    choices_.emplace_back(plan.parser(), context.tokenizer, plan.choice);
+  for (const Request& request : plan.requests) {
+    ChoiceOptions options = plan.choice;
+    if (plan.says_prompt) options.given = int(request.prompt.size() + request.opening.size());
+    for (int i = 0; i < request.choices; ++i) {
+      choices_.emplace_back(plan.parser(), context.tokenizer, options);
+      if (plan.says_prompt) first_tokens_.push_back(request.prompt.front());
+    }
+  }
 }
 
 // Takes the caller's place and puts what the key says into the requests; false: the caller is told why not.
@@ -166,7 +172,18 @@ void Generation::submit(std::vector<Request> requests) {
   exchange_.add_header("Server-Timing", strf("prepare;dur=%.1f",
                                              1e3 * seconds_between(arrived_, SteadyClock::now())));
   answer_->accepted(*this);
+  say_first_tokens();
   if (!outlives_client_) exchange_.on_close([self = shared_from_this()] { self->client_left(); });
+}
+
+void Generation::say_first_tokens() {
+  for (size_t i = 0; i < first_tokens_.size(); ++i) {
+    const GeneratedToken first = {.token = first_tokens_[i], .logprob = kNoLogprob, .top = {}};
+    std::vector<Delta> deltas;
+    choices_[i].push(first, deltas);
+    answer_->tokens(*this, int(i), {&first, 1});
+    if (!deltas.empty()) answer_->deltas(*this, int(i), std::move(deltas));
+  }
 }
 
 void Generation::update(int index, const Update& news) {
@@ -174,9 +191,9 @@ void Generation::update(int index, const Update& news) {
   if (answer_ && !choice.finished()) {
     observe_time(index, news);
     deltas_.clear();
-    const int before = choice.completion_tokens();
+    const int before = choice.tokens();
     for (const GeneratedToken& token : news.tokens) choice.push(token, deltas_);
-    const size_t taken = size_t(choice.completion_tokens() - before);
+    const size_t taken = size_t(choice.tokens() - before);
     answer_->tokens(*this, index, std::span(news.tokens).first(taken));
     if (news.finish == Finish::failed) {
       fail({.status = 500, .message = "the model gave no possible next token"}, "error");

@@ -39,6 +39,9 @@ struct GenerationPlan {
   ChoiceOptions choice;
   std::function<std::unique_ptr<StreamParser>()> parser;
   bool outlives_client = false;  // a client that leaves does not end it
+  // Each choice begins with its prompt: all of it but the first token, of which there is no
+  // log-probability, is the opening of its request.
+  bool says_prompt = false;
   std::chrono::steady_clock::time_point arrived;
 };
 
@@ -62,6 +65,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
  private:
   void submit(std::vector<Request> requests);
+  void say_first_tokens();
   void update(int choice, const Update& news);
   void observe_time(int choice, const Update& news);
   bool enter(std::vector<Request>& requests);
@@ -84,6 +88,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::shared_ptr<Tenant> tenant_;  // whose place this takes; null: it has none (yet)
   RequestOutcome outcome_;
   std::vector<int> cached_tokens_;  // of each request's prompt
+  std::vector<int> first_tokens_;   // of each choice's prompt, where these are said
   std::vector<Delta> deltas_;
 
   using Time = std::chrono::steady_clock::time_point;

@@ -38,8 +38,11 @@ class ScriptedEngine final : public Engine {
     const RequestId id = ++last_id_;
     requests_.push_back(request);
     Running running{std::move(request), std::move(sink), {}, false, 0};
-    for (int choice = 0; choice < running.request.choices; ++choice)
-      running.choices.push_back({script(running.request, choice), 0, false});
+    for (int choice = 0; choice < running.request.choices; ++choice) {
+      std::vector<int> tokens = running.request.opening;
+      for (const int token : script(running.request, choice)) tokens.push_back(token);
+      running.choices.push_back({std::move(tokens), 0, false});
+    }
     running.open = running.request.choices;
     running_.emplace(id, std::move(running));
     changed_.notify_all();
@@ -138,7 +141,8 @@ class ScriptedEngine final : public Engine {
         update.tokens.push_back(std::move(generated));
         ++stats_.generated_tokens;
         const std::vector<int>& stops = request.stop_tokens;
-        if (std::find(stops.begin(), stops.end(), token) != stops.end())
+        const bool given = line.next <= int(request.opening.size());
+        if (!given && std::find(stops.begin(), stops.end(), token) != stops.end())
           update.finish = Finish::stop;
         else if (request.max_tokens == line.next)
           update.finish = Finish::length;

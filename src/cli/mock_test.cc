@@ -109,5 +109,15 @@ TEST(Mock, what_it_cannot_do_is_refused) {
   EXPECT_NE(refused(options).find("/nowhere/at/all"), std::string::npos);
 }
 
+TEST_F(MockTest, a_prompt_is_said_with_its_logprobs) {
+  start(fast_mock());
+  const Answer answer =
+      RawClient(server_->port())
+          .post("/v1/completions",
+                R"({"prompt":"Hello world and all","echo":true,"logprobs":1,"max_tokens":2})");
+  const Json choice = parse_json(answer.body).value()["choices"][0];
+  EXPECT_TRUE(choice["text"].get<std::string>().starts_with("Hello world and all")) << choice;
+}
+
 }  // namespace
 }  // namespace rose

@@ -274,6 +274,32 @@ TEST_P(EngineOn, logprobs_come_with_as_many_alternatives_as_asked_for) {
   }
 }
 
+// What a model says by itself has the same log-probabilities when it is given; what follows is the same.
+TEST_P(EngineOn, an_opening_is_told_with_its_logprobs) {
+  FakeHost host(*GetParam());
+  const auto engine = start(host, small());
+  Request request = greedy(prompt_of(20, 5), 12);
+  request.sampling.logprobs = 2;
+  Listener drawn, given, other;
+  ASSERT_TRUE(engine->submit(request, drawn.sink()));
+  drawn.wait();
+  request.opening.assign(drawn.answers[0].tokens.begin(), drawn.answers[0].tokens.begin() + 7);
+  ASSERT_TRUE(engine->submit(request, given.sink()));
+  given.wait();
+  EXPECT_EQ(given.answers[0].tokens, drawn.answers[0].tokens);
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_NEAR(given.answers[0].news[i].logprob, drawn.answers[0].news[i].logprob, 1e-5);
+    EXPECT_EQ(given.answers[0].news[i].top[0].token, drawn.answers[0].news[i].top[0].token);
+  }
+  // Something else: less likely than what it would have said.
+  request.opening[3] = (request.opening[3] + 1) % testing::kFakeVocab;
+  ASSERT_TRUE(engine->submit(request, other.sink()));
+  other.wait();
+  EXPECT_EQ(other.answers[0].tokens[3], request.opening[3]);
+  EXPECT_LT(other.answers[0].news[3].logprob, drawn.answers[0].news[3].logprob);
+  EXPECT_EQ(other.answers[0].news[3].top[0].token, drawn.answers[0].tokens[3]);
+}
+
 TEST_P(EngineOn, a_seed_gives_the_same_tokens_in_any_company) {
   FakeHost host(*GetParam());
   const auto engine = start(host, small());

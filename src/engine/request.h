@@ -39,6 +39,9 @@ class TokenConstraint {
 struct Request {
   std::vector<int> prompt;
   SamplingParams sampling;
+  // The first tokens of each choice, given instead of drawn: told like those that are, with the model's
+  // log-probabilities. They count as generated in max_tokens and min_tokens, as prompt in penalties.
+  std::vector<int> opening = {};
   int choices = 1;               // n: they share the prompt's pages
   int max_tokens = 0;            // to generate; 0: as many as the context holds
   int min_tokens = 0;            // stop tokens are not possible before

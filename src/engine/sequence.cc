@@ -8,6 +8,10 @@
 
 namespace rose {
 
+namespace {
+constexpr float kSure = 1e30f;  // no logit comes near
+}
+
 void Sequence::count(int token, bool in_prompt) {
   const auto [place, added] = count_of_.try_emplace(token, counts_.size());
   if (added) counts_.push_back({.token = token, .generated = 0, .in_prompt = false});
@@ -19,9 +23,11 @@ void Sequence::count(int token, bool in_prompt) {
 }
 
 Finish Sequence::append(int token) {
+  const bool given = is_given(int(tokens.size()));
   tokens.push_back(token);
   length = std::max(length, int(tokens.size()));
-  if (penalized()) count(token, false);
+  if (penalized()) count(token, given);
+  if (given) return int(tokens.size()) >= max_length ? Finish::length : Finish::none;
   if (constraint) constraint->accept(token);
   if (std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end())
     return Finish::stop;
@@ -48,6 +54,10 @@ SampleRow Sequence::sample_row(int position) const {
   ROSE_CHECK(!depends_on_tokens() || position == int(tokens.size()),
              "sequence: token %d depends on those before, of which %zu are known", position,
              tokens.size());
+  if (is_given(position))  // log-probabilities are taken before the bias
+    return {.temperature = 0,
+            .logprobs = sampling.logprobs,
+            .bias = {&opening[size_t(position - prompt)], 1}};
   if (position < min_length && !constraint) row.banned = stop_tokens;
   return row;
 }
@@ -89,6 +99,7 @@ std::unique_ptr<Sequence> make_sequence(const Request& request, uint64_t id, int
   sequence->min_length = prompt + std::min(request.min_tokens, room);
   sequence->salt = request.cache_salt;
   if (request.constraint) sequence->constraint = request.constraint();
+  for (const int token : request.opening) sequence->opening.push_back({token, kSure});
   sequence->tokens = request.prompt;
   sequence->length = prompt;
   if (sequence->penalized())
@@ -144,12 +155,14 @@ Status check_sampling(const SamplingParams& sampling, int vocab) {
 Status check_request(const Request& request, int max_context, int vocab) {
   constexpr int kMaxChoices = 128;
   if (request.prompt.empty()) return refuse("the prompt is empty, it needs one token at least");
-  if (request.prompt.size() >= size_t(max_context))
+  const size_t known = request.prompt.size() + request.opening.size();
+  if (known >= size_t(max_context))
     return refuse(
         strf("the prompt has %zu tokens; the context is %d tokens, one of which must be "
              "left for the answer",
-             request.prompt.size(), max_context));
+             known, max_context));
   TRY(check_tokens("the prompt", request.prompt, vocab));
+  TRY(check_tokens("the opening", request.opening, vocab));
   TRY(check_tokens("the list of stop tokens", request.stop_tokens, vocab));
   if (request.choices < 1 || request.choices > kMaxChoices)
     return refuse(strf("%d choices asked for, must be from 1 to %d", request.choices, kMaxChoices));
@@ -158,6 +171,9 @@ Status check_request(const Request& request, int max_context, int vocab) {
         strf("max_tokens is %d, must be 1 or more, or 0 for no limit", request.max_tokens));
   if (request.min_tokens < 0)
     return refuse(strf("min_tokens is %d, must be 0 or more", request.min_tokens));
+  if (request.max_tokens > 0 && request.opening.size() > size_t(request.max_tokens))
+    return refuse(strf("max_tokens is %d, the opening alone has %zu", request.max_tokens,
+                       request.opening.size()));
   if (request.max_tokens > 0 && request.min_tokens > request.max_tokens)
     return refuse(strf("min_tokens is %d, more than max_tokens, which is %d", request.min_tokens,
                        request.max_tokens));

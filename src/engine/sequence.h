@@ -26,6 +26,8 @@ struct Sequence {
   SamplingParams sampling;
   uint64_t seed = 0;
   std::vector<int> stop_tokens;
+  std::vector<TokenBias>
+      opening;         // tokens that are given, each with the bias that makes sure of it
   int prompt = 0;      // tokens
   int min_length = 0;  // no stop token before the sequence has as many tokens
   int max_length = 0;
@@ -52,6 +54,8 @@ struct Sequence {
 
   // To be fed. The last token of all never is: nothing comes after it.
   int pending() const { return (length < max_length ? length : max_length - 1) - computed; }
+  // The token at `position` is given: not drawn, but told.
+  bool is_given(int position) const { return position - prompt < int(opening.size()); }
   int generated() const { return int(tokens.size()) - prompt; }
   bool penalized() const {
     return sampling.presence_penalty != 0 || sampling.frequency_penalty != 0 ||

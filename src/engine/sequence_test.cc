@@ -80,5 +80,37 @@ TEST(Sequence, the_stop_token_counts_even_as_the_last_that_fits) {
   EXPECT_EQ(sequence->append(7), Finish::stop);
 }
 
+TEST(Sequence, an_opening_is_given_and_the_rest_is_drawn) {
+  Request request = request_of({1, 2});
+  request.opening = {7, 5};
+  request.max_tokens = 4;
+  request.stop_tokens = {7, 9};
+  request.sampling.temperature = 0.5f;
+  request.sampling.logprobs = 2;
+  request.sampling.logit_bias = {{3, 1}};
+  const auto sequence = make_sequence(request, 1, 0, 0, 100);
+  for (const int token : {7, 5}) {
+    const SampleRow row = sequence->sample_row(int(sequence->tokens.size()));
+    EXPECT_EQ(row.temperature, 0);
+    EXPECT_EQ(row.logprobs, 2);
+    ASSERT_EQ(row.bias.size(), 1u);
+    EXPECT_EQ(row.bias[0].token, token);
+    EXPECT_EQ(sequence->append(token), Finish::none) << "7 stops where it is drawn";
+  }
+  EXPECT_EQ(sequence->sample_row(4).bias[0].token, 3);
+  EXPECT_EQ(sequence->sample_row(4).temperature, 0.5f);
+  EXPECT_EQ(sequence->append(4), Finish::none);
+  EXPECT_EQ(sequence->append(4), Finish::length);
+
+  request.max_tokens = 1;
+  EXPECT_NE(check_request(request, 100, 10).error().message.find("the opening alone has 2"),
+            std::string::npos);
+  request.max_tokens = 0;
+  EXPECT_TRUE(check_request(request, 100, 10));
+  EXPECT_FALSE(check_request(request, 4, 10));
+  request.opening = {10};
+  EXPECT_FALSE(check_request(request, 100, 10));
+}
+
 }  // namespace
 }  // namespace rose

@@ -25,8 +25,12 @@ bool possible(const SampleRow& row, int token) {
   return std::find(row.banned.begin(), row.banned.end(), token) == row.banned.end();
 }
 
-// `wanted`, or the first possible token from a place that seed and position draw; -1: there is none.
+constexpr float kOverwhelming = 1e6f;  // a bias that decides
+
+// `wanted`, unless a bias makes sure of another; or the first possible token from a place that seed and position draw; -1: there is none.
 int choose(const SampleRow& row, int wanted, int vocab) {
+  for (const TokenBias& bias : row.bias)
+    if (bias.bias > kOverwhelming) wanted = bias.token;
   if (possible(row, wanted)) return wanted;
   const int start = int(random_bits(row.seed, row.position) % uint64_t(vocab));
   for (int i = 0; i < vocab; ++i)
