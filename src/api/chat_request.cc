@@ -16,7 +16,7 @@ constexpr KnownField kChat[] = {
     {"verbosity", Use::refused, "\"medium\""},
     {"functions", Use::refused, "[]", "use tools"}, {"function_call", Use::refused, "\"none\" \"auto\"", "use tool_choice"},
     {"skip_special_tokens", Use::refused, "true"}, {"echo", Use::refused, "false"},
-    {"add_generation_prompt", Use::refused, "true"}, {"continue_final_message", Use::refused, "false"},
+    {"add_generation_prompt", Use::works}, {"continue_final_message", Use::works},
     {"return_token_ids", Use::works}, {"best_of", Use::refused, "1"},
 };
 // clang-format on
@@ -31,6 +31,19 @@ void read_chat_logprobs(Fields& fields, TurnRequest& into) {
   fields.read("top_logprobs", top, 0, kMaxLogprobs);
   if (top > 0 && !into.logprobs) fields.wrong("top_logprobs", "needs logprobs to be true");
   if (into.logprobs) into.generate.request.sampling.logprobs = top;
+}
+
+// vLLM's way to let the model go on with an answer.
+void read_continuing(Fields& fields, TurnRequest& into) {
+  bool continues = false, begins = true;
+  fields.read("continue_final_message", continues);
+  fields.read("add_generation_prompt", begins);
+  if (continues && begins && fields.has("add_generation_prompt"))
+    fields.wrong("add_generation_prompt", "contradicts continue_final_message");
+  else if (continues)
+    continue_last_message(fields, "continue_final_message", into);
+  else if (!begins)
+    fields.wrong("add_generation_prompt", "false needs continue_final_message");
 }
 
 ChatRequest parse_chat_request(const Json& body, int vocab, Problem& problem) {
@@ -57,6 +70,7 @@ ChatRequest parse_chat_request(const Json& body, int vocab, Problem& problem) {
   fields.read("return_token_ids", request.return_token_ids);
   read_output_fields(fields, request.output);
   request.prompt.output = request.output.format;
+  read_continuing(fields, request);
   fields.read("stream", request.stream);
   if (const Json* options = fields.object("stream_options")) {
     Fields stream(*options, "stream_options.", problem);

@@ -377,5 +377,34 @@ TEST_F(ChatTest, streams_that_interleave_do_not_mix) {
   }
 }
 
+TEST_F(ChatTest, an_answer_that_was_begun_goes_on) {
+  start();
+  say(" is 4.<|return|>");
+  const std::string messages = R"({"messages":[{"role":"user","content":"2+2?"},
+      {"role":"assistant","reasoning":"Two.","content":"The sum"}],"continue_final_message":true)";
+  const Json choice = (*parse_json(post(messages + ",\"logprobs\":true}").body))["choices"][0];
+  EXPECT_EQ(choice["message"]["content"], " is 4.");
+  EXPECT_EQ(choice["logprobs"]["content"].size(), demo_tokenizer().encode(" is 4.").size());
+  EXPECT_TRUE(
+      demo_tokenizer()
+          .decode(engine_.requests().back().prompt)
+          .ends_with("<|start|>assistant<|channel|>analysis<|message|>Two.<|end|><|start|>assistant"
+                     "<|channel|>final<|message|>The sum"));
+  // What follows its end is read as always, and a budget of reasoning has nothing to bind.
+  say(" is<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}<|call|>");
+  const Json called =
+      (*parse_json(post(messages + R"(,"reasoning_effort":"none","add_generation_prompt":false,
+      "tools":[{"type":"function","function":{"name":"f"}}]})")
+                       .body))["choices"][0]["message"];
+  EXPECT_EQ(called["content"], " is");
+  EXPECT_EQ(called["tool_calls"].size(), 1u);
+  EXPECT_FALSE(engine_.requests().back().constraint);
+  for (const char* wrong :
+       {",\"add_generation_prompt\":true}", ",\"response_format\":{\"type\":\"json_object\"}}"})
+    EXPECT_EQ(post(messages + wrong).status, 400) << wrong;
+  EXPECT_EQ(post(chat("\"continue_final_message\":true")).status, 400);
+  EXPECT_EQ(post(chat("\"add_generation_prompt\":false")).status, 400);
+}
+
 }  // namespace
 }  // namespace rose

@@ -184,6 +184,9 @@ TurnRequest parse_messages_request(const Json& body, int vocab, Problem& problem
   request.prompt.output = request.output.format;
   read_generate_fields(fields, vocab, request.generate);
   read_stops(fields, "stop_sequences", request.generate.stop);
+  const std::vector<ChatMessage>& sent = request.prompt.messages;
+  if (!sent.empty() && sent.back().role == Role::assistant && !sent.back().content.empty())
+    continue_last_message(fields, "messages", request);
   return request;
 }
 

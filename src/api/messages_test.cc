@@ -227,5 +227,14 @@ TEST_F(MessagesTest, errors_have_this_api_s_own_shape) {
   EXPECT_EQ(stream(ask("\"stream\":true")).back()["error"]["type"], "api_error");
 }
 
+TEST_F(MessagesTest, an_answer_that_was_begun_goes_on) {
+  start();
+  say("2}<|return|>");
+  const Json message = get(R"({"max_tokens":50,"messages":[{"role":"user","content":"Hi"},
+      {"role":"assistant","content":[{"type":"text","text":"{\"a\":"}]}]})");
+  EXPECT_EQ(message["content"], *parse_json(R"([{"type":"text","text":"2}"}])"));
+  EXPECT_TRUE(last_prompt().ends_with("<|channel|>final<|message|>{\"a\":")) << last_prompt();
+}
+
 }  // namespace
 }  // namespace rose

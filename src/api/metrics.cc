@@ -132,8 +132,8 @@ struct Metrics::State {
   std::set<std::string> field_names;
 };
 
-Metrics::Metrics(const std::string& model_name, int max_context)
-    : state_(std::make_unique<State>(model_name, max_context)) {
+Metrics::Metrics(const std::string& model_name, int max_context, std::vector<std::string> compat)
+    : state_(std::make_unique<State>(model_name, max_context)), compat_(std::move(compat)) {
   // Series that exist from the start, so that a rate over the first of them is no gap.
   for (const char* reason : {"stop", "length", "abort", "error", "timeout"}) {
     state_->success.Add({{"finished_reason", reason}});
@@ -214,6 +214,7 @@ std::string Metrics::text(const EngineStats& stats, const Keys& keys, const Star
                           int64_t spans_dropped) const {
   Values values(state_->labels);
   engine_values(stats, values);
+  compat_values(compat_, stats, values);
   key_values(keys, values);
   startup_values(startup, values);
   values.counter("rose:spans_dropped_total", "Spans that no collector took.",

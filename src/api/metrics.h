@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/http.h"
 #include "api/request_report.h"
@@ -16,12 +17,15 @@ double kv_usage(const EngineStats& stats);
 // How full the engine is, 0 to 1: of sequences or of pages.
 double saturation(const EngineStats& stats);
 
+// "sglang,llamacpp" as names of servers whose names are told as well; an error if one is not known.
+Result<std::vector<std::string>> metrics_compat(const std::vector<std::string>& lists);
+
 class Keys;
 class Startup;
 
 class Metrics {
  public:
-  Metrics(const std::string& model_name, int max_context);
+  Metrics(const std::string& model_name, int max_context, std::vector<std::string> compat);
   ~Metrics();
 
   void first_token(double seconds);
@@ -39,6 +43,8 @@ class Metrics {
  private:
   struct State;
   std::unique_ptr<State> state_;
+  const std::vector<std::string>
+      compat_;  // servers under whose names the engine's numbers are told too
 };
 
 }  // namespace rose

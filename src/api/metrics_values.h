@@ -41,6 +41,9 @@ class Values {
 };
 
 void engine_values(const EngineStats& stats, Values& values);
+// Again under the names of these servers (metrics_compat.cc).
+void compat_values(const std::vector<std::string>& servers, const EngineStats& stats,
+                   Values& values);
 void startup_values(const Startup& startup, Values& values);
 void key_values(const Keys& keys, Values& values);
 void process_values(Values& values);

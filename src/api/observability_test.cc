@@ -73,6 +73,26 @@ TEST_F(ObservabilityTest, all_names_that_others_ask_for_are_there) {
   }
 }
 
+TEST_F(ObservabilityTest, names_of_other_servers_are_there_if_asked_for) {
+  start();
+  EXPECT_EQ(metrics().find("sglang:"), std::string::npos);
+  server_.reset();
+  ServeOptions options;
+  options.metrics_compat = {"sglang,llamacpp"};
+  start(options);
+  complete();
+  const std::string text = metrics();
+  for (const char* one :
+       {"sglang:num_running_reqs{", "sglang:token_usage{", "sglang:cache_config_info{",
+        "llamacpp:requests_deferred{", "# TYPE llamacpp:tokens_predicted_total counter"})
+    EXPECT_NE(text.find(std::string("\n") + one), std::string::npos) << one;
+  EXPECT_EQ(text.find("trtllm_"), std::string::npos);
+  options.metrics_compat = {"tgi"};
+  const auto refused = Server::listen(options, "0");
+  EXPECT_EQ(refused.error().message,
+            "--metrics-compat: 'tgi', wanted some of sglang, trtllm, llamacpp");
+}
+
 TEST_F(ObservabilityTest, each_finished_request_is_a_line_without_its_content) {
   ServeOptions options;
   options.request_log = log_;

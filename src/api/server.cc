@@ -87,6 +87,7 @@ Status check_options(const ServeOptions& options) {
     if (rule.value < rule.least)
       return fail(ErrorKind::usage, strf("%s: %lld, wanted %lld or more", rule.name,
                                          (long long)rule.value, (long long)rule.least));
+  TRY(metrics_compat(options.metrics_compat));
   if (options.tls.certfile.empty() && (!options.tls.keyfile.empty() || options.tls.cert_reqs > 0))
     return fail(ErrorKind::usage, "--ssl-keyfile and --ssl-cert-reqs need --ssl-certfile");
   return Done{};
@@ -210,7 +211,8 @@ void Server::serve(const ServedModel& model, Engine& engine, const Tokenizer& to
       .tokenizer = tokenizer,
       .format = format,
       .started = std::time(nullptr),
-      .metrics = Metrics(model.names.front(), engine.max_context()),
+      .metrics = Metrics(model.names.front(), engine.max_context(),
+                         *metrics_compat(state_->options.metrics_compat)),
   });
   state_->startup.ready();
   state_->api = context_.get();

@@ -40,6 +40,7 @@ struct ServeOptions {
   int max_messages = 4096;
   int max_tools = 512;
   int max_choices = 128;
+  std::vector<std::string> metrics_compat;
   std::string request_log;
   std::string otlp_traces_endpoint;
   int request_timeout_s = 3600;
@@ -89,6 +90,8 @@ struct ServeOptions {
     visit("--allowed-origins,--cors-origins", allowed_origins,
           "a web page's origin that may call, or *; may be repeated; none: no other page may");
 
+    visit("--metrics-compat", metrics_compat,
+          "sglang, trtllm, llamacpp: /metrics has the names of these as well; may be repeated");
     visit("--request-log", request_log,
           "file that gets a line of JSON for each finished request, without its content; - is "
           "standard output");

@@ -20,6 +20,7 @@ std::string today() {
 
 // The constraint of the rules, that of the reasoning budget, or both.
 Result<MakeConstraint> constraint_of(ApiContext& context, const TurnRequest& request) {
+  if (request.prompt.continues) return MakeConstraint();  // its thought is over, its form is free
   std::optional<TurnRules> rules = turn_rules(request);
   const std::optional<int> budget = request.reasoning_budget;
   if (!budget) return rules ? context.constraints.find(*rules) : Result<MakeConstraint>();
@@ -104,8 +105,13 @@ GenerationPlan plan_turn(ApiContext& context, TurnRequest& turn, const char* par
   request.prompt = std::move(prompt);
   if (!turn.generate.ignore_eos)
     for (const int token : context.format.stop_tokens()) request.stop_tokens.push_back(token);
-  plan.parser = [&format = context.format, tools = turn.prompt.tools] {
-    return format.parser(tools);
+  plan.parser = [&format = context.format, tools = turn.prompt.tools,
+                 continues = turn.prompt.continues] {
+    auto parser = format.parser(tools);
+    std::vector<ChatEvent> none;
+    if (continues)
+      for (const int token : format.answer_head()) parser->push(token, none);
+    return parser;
   };
   auto constraint = constraint_of(context, turn);
   if (!constraint &&

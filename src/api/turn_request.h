@@ -55,6 +55,9 @@ void read_reasoning_fields(Fields& fields, TurnRequest& into);
 void read_effort(Fields& fields, const char* name, TurnRequest& into);
 void read_reasoning_budget(Fields& fields, const char* name, TurnRequest& into);
 
+// Lets the answer go on with the last message, or says why it cannot; `field` asked for it.
+void continue_last_message(Fields& fields, const char* field, TurnRequest& into);
+
 // What the turn must be; nothing: it is free.
 std::optional<TurnRules> turn_rules(const TurnRequest& request);
 

@@ -15,6 +15,18 @@ std::shared_ptr<const Json> if_possible(const std::shared_ptr<const Json>& schem
 
 }  // namespace
 
+void continue_last_message(Fields& fields, const char* field, TurnRequest& into) {
+  const std::vector<ChatMessage>& messages = into.prompt.messages;
+  if (messages.empty() || messages.back().role != ChatMessage::Role::assistant ||
+      !messages.back().tool_calls.empty())
+    return fields.wrong(field, "the last message is no answer of the assistant's");
+  if (into.output.format.kind != OutputFormat::Kind::free)
+    return fields.wrong(field, "an answer that has begun cannot be held to a form");
+  if (into.tool_choice == TurnRequest::ToolChoice::required)
+    return fields.wrong(field, "an answer that has begun can be no call");
+  into.prompt.continues = true;
+}
+
 std::optional<TurnRules> turn_rules(const TurnRequest& request) {
   using Choice = TurnRequest::ToolChoice;
   const std::vector<Tool>& tools = request.prompt.tools;

@@ -48,6 +48,8 @@ struct ChatPrompt {
   std::string current_date;    // "2026-01-31"; empty: not mentioned
   std::string model_identity;  // empty: the format's default
   OutputFormat output;         // a schema is shown to the model; what holds it to that is TurnRules
+  // The last message, an answer of the assistant's, has not ended: the model goes on with its text.
+  bool continues = false;
 };
 
 // What the turn must be: an answer of this form, or a call of one of these tools.
@@ -102,6 +104,8 @@ class ChatFormat {
   virtual Result<std::vector<int>> render(const ChatPrompt& prompt) const = 0;
   // `tools`: the names the request listed; a bare recipient is a call only if it is among them.
   virtual std::unique_ptr<StreamParser> parser(std::span<const Tool> tools) const = 0;
+  // What the turn begins with, before the text, where it goes on with an answer.
+  virtual std::vector<int> answer_head() const { return {}; }
   // All turns under these rules, from where the prompt ends, as a grammar over the tokens.
   virtual Result<grammar::Expr> turn(grammar::Grammar& grammar, const TurnRules& rules) const = 0;
   // Tokens that end the assistant's turn.

@@ -135,6 +135,13 @@ TEST(ChatFormat, chatml_prompts_are_as_written_here) {
   const auto tokens = *chatml->render(prompt);
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), *chatml_tokenizer().special("<|im_end|>")), 4);
 
+  // An answer that was begun is left open.
+  ChatPrompt begun = prompt;
+  begun.messages.push_back({.role = ChatMessage::Role::assistant, .content = "It is"});
+  begun.continues = true;
+  EXPECT_TRUE(
+      rendered(*chatml, chatml_tokenizer(), begun).ends_with("<|im_start|>assistant\nIt is"));
+
   // Once answered, reasoning is left out; tools are in the system's message.
   prompt.messages.push_back({.role = ChatMessage::Role::assistant, .content = "It is 42."});
   prompt.messages.push_back({.role = ChatMessage::Role::user, .content = "Thanks"});

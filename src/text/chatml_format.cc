@@ -40,6 +40,10 @@ class ChatmlFormat final : public ChatFormat {
     const size_t reasoning_from = size_t(messages.rend() - user);
     for (size_t i = opens; i < messages.size(); ++i)
       message(role_of(messages[i]), text_of(messages[i], i >= reasoning_from), tokens);
+    if (prompt.continues) {
+      tokens.resize(tokens.size() - end_of_message().size());
+      return tokens;
+    }
     tokens.push_back(start_);
     append("assistant\n", tokens);
     return tokens;
@@ -147,8 +151,12 @@ class ChatmlFormat final : public ChatFormat {
   void message(std::string_view role, const std::string& text, std::vector<int>& tokens) const {
     tokens.push_back(start_);
     append(std::string(role) + "\n" + text, tokens);
-    tokens.push_back(end_);
+    for (const int token : end_of_message()) tokens.push_back(token);
+  }
+  std::vector<int> end_of_message() const {
+    std::vector<int> tokens = {end_};
     append("\n", tokens);
+    return tokens;
   }
 
   // Some vocabularies have tags as tokens of their own.

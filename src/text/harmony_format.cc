@@ -71,7 +71,8 @@ class Builder {
     developer({messages.data(), first});
 
     // Reasoning serves the turn it belongs to: once answered, it is dropped.
-    const auto answer = std::find_if(messages.rbegin(), messages.rend(), is_answer);
+    const auto answer =
+        std::find_if(messages.rbegin() + prompt_.continues, messages.rend(), is_answer);
     const size_t reasoning_from = size_t(messages.rend() - answer);
     for (size_t i = first; i < messages.size(); ++i)
       TRY(within(message(i, i >= reasoning_from), strf("messages[%zu]", i)));
@@ -185,9 +186,20 @@ class Format final : public ChatFormat {
       : tokenizer_(tokenizer), specials_(specials) {}
 
   Result<std::vector<int>> render(const ChatPrompt& prompt) const override {
+    using Op = RenderOptions::Op;
     const Conversation conversation = TRY(Builder(prompt).build());
-    return harmony::render(tokenizer_, specials_, conversation,
-                           {.op = RenderOptions::Op::completion, .schemas = SchemaStyle::full});
+    std::vector<int> tokens = TRY(harmony::render(
+        tokenizer_, specials_, conversation,
+        {.op = prompt.continues ? Op::render : Op::completion, .schemas = SchemaStyle::full}));
+    if (prompt.continues) tokens.pop_back();  // <|end|>
+    return tokens;
+  }
+
+  std::vector<int> answer_head() const override {
+    std::vector<int> tokens = {specials_.channel};
+    for (const int token : tokenizer_.encode("final")) tokens.push_back(token);
+    tokens.push_back(specials_.message);
+    return tokens;
   }
 
   std::unique_ptr<StreamParser> parser(std::span<const Tool> tools) const override {
