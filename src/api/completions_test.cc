@@ -251,5 +251,15 @@ TEST_F(CompletionsTest, the_openapi_document_has_every_route_and_field) {
             "Not supported: put what comes before the gap into the prompt.");
 }
 
+TEST_F(CompletionsTest, the_tokenizer_introduces_itself_and_other_trades_are_declined) {
+  start();
+  const Json info = *parse_json(RawClient(port()).get("/tokenizer_info").body);
+  EXPECT_EQ(info["vocab_size"], demo_tokenizer().vocab());
+  EXPECT_EQ(info["eos_token"], "<|return|>");
+  const Answer declined = send("{}", "/v1/embeddings");
+  EXPECT_EQ(declined.status, 404);
+  EXPECT_NE(declined.body.find("generates text and nothing else"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace rose

@@ -23,6 +23,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/messages/count_tokens", post_count_tokens},
     {"POST", "/tokenize",            post_tokenize},
     {"POST", "/detokenize",          post_detokenize},
+    {"GET",  "/tokenizer_info",      get_tokenizer_info},
     {"GET",  "/v1/models",           get_models},
     {"GET",  "/v1/models/*",         get_model},
     {"GET",  "/load",                get_load, kAllScopes},
@@ -66,6 +67,14 @@ std::string allowed_methods(Side side, std::string_view path) {
     if (std::string_view(route.method) == "GET") allowed += ", HEAD";
   }
   return allowed;
+}
+
+// What other servers have and this one never will.
+const char* why_nothing(std::string_view path) {
+  for (const char* other : {"/v1/embeddings", "/v1/images", "/v1/audio", "/v1/moderations",
+                            "/v1/rerank", "/rerank", "/score", "/pooling", "/classify"})
+    if (path.starts_with(other)) return "; this server generates text and nothing else";
+  return "";
 }
 
 }  // namespace
@@ -131,9 +140,11 @@ void route(ServerState& state, Side side, Exchange exchange) {
     return found->handle(*context, std::move(exchange));
   }
   if (allowed.empty())
-    return exchange.respond(error_response(
-        {.status = 404, .message = "there is nothing at " + request.method + " " + request.path},
-        request.path));
+    return exchange.respond(
+        error_response({.status = 404,
+                        .message = "there is nothing at " + request.method + " " + request.path +
+                                   why_nothing(request.path)},
+                       request.path));
   HttpResponse response = error_response(
       {.status = 405, .message = request.path + " takes " + allowed + ", not " + request.method},
       request.path);

@@ -44,6 +44,7 @@ void post_messages(ApiContext& context, Exchange exchange);          // messages
 void post_count_tokens(ApiContext& context, Exchange exchange);      // messages.cc
 void post_tokenize(ApiContext& context, Exchange exchange);          // tokenize.cc
 void post_detokenize(ApiContext& context, Exchange exchange);        // tokenize.cc
+void get_tokenizer_info(ApiContext& context, Exchange exchange);     // tokenize.cc
 void get_models(ApiContext& context, Exchange exchange);             // models.cc
 void get_model(ApiContext& context, Exchange exchange);              // models.cc
 void get_load(ApiContext& context, Exchange exchange);               // health.cc

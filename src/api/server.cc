@@ -9,6 +9,7 @@
 
 #include "api/context.h"
 #include "api/routes.h"
+#include "api/stats_line.h"
 #include "base/check.h"
 #include "base/log.h"
 
@@ -26,7 +27,7 @@ void log_access(const HttpRecord& record) {
 // Signals come through a descriptor, the only thing that a signal handler may touch; its count adds up
 // what has come.
 int signal_descriptor = -1;
-constexpr int kLook_ms = 5000;  // at the files of certificates
+constexpr int kLook_ms = 1000;  // at the files of certificates, and at the clock
 constexpr uint64_t kEnd = 1, kReload = uint64_t(1) << 32;
 
 void on_signal(int signal) {
@@ -75,6 +76,7 @@ Status check_options(const ServeOptions& options) {
       {"--max-choices", options.max_choices, 1},
       {"--request-timeout", options.request_timeout_s, 0},
       {"--queue-timeout", options.queue_timeout_s, 0},
+      {"--log-stats-interval", options.log_stats_interval_s, 0},
       {"--key-requests-per-minute", options.keys.limits.requests_per_minute, 0},
       {"--key-tokens-per-minute", options.keys.limits.tokens_per_minute, 0},
       {"--key-tokens-per-day", options.keys.limits.tokens_per_day, 0},
@@ -263,11 +265,17 @@ void Server::run_until_signal() {
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   ::sigaction(SIGHUP, &action, nullptr);
+  StatsLine line;
+  const auto interval = std::chrono::seconds(state_->options.log_stats_interval_s);
+  auto next_line = std::chrono::steady_clock::now();
   while (true) {
-    const uint64_t came = signals_within(state_->options.tls.certfile.empty() ? -1 : kLook_ms);
-    if (came == 0) {
-      renew_certificates();
-      continue;
+    const uint64_t came = signals_within(kLook_ms);
+    renew_certificates();
+    if (const auto now = std::chrono::steady_clock::now();
+        context_ && interval.count() > 0 && now >= next_line) {
+      if (const std::string said = line.next(context_->engine.stats(), now); !said.empty())
+        log_info(said);
+      next_line = now + interval;
     }
     if (came >= kReload) {
       const Status status = reload();

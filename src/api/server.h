@@ -41,6 +41,7 @@ struct ServeOptions {
   int max_tools = 512;
   int max_choices = 128;
   std::vector<std::string> metrics_compat;
+  int log_stats_interval_s = 10;
   std::string request_log;
   std::string otlp_traces_endpoint;
   int request_timeout_s = 3600;
@@ -92,6 +93,8 @@ struct ServeOptions {
 
     visit("--metrics-compat", metrics_compat,
           "sglang, trtllm, llamacpp: /metrics has the names of these as well; may be repeated");
+    visit("--log-stats-interval", log_stats_interval_s,
+          "seconds between two lines of what the engine does, while it does something; 0: none");
     visit("--request-log", request_log,
           "file that gets a line of JSON for each finished request, without its content; - is "
           "standard output");
@@ -152,7 +155,7 @@ class Server {
   int admin_port() const;  // 0: there is no admin listener
 
   // Returns at SIGINT or SIGTERM, having drained; a second signal cuts the waiting short. SIGHUP reads
-  // keys and certificates again; certificates are also looked at every few seconds.
+  // keys and certificates again; certificates are also looked at every second.
   void run_until_signal();
   // Reads certificates again if their files are others than at the last look. True: there are new ones.
   bool renew_certificates();

@@ -105,4 +105,17 @@ void post_detokenize(ApiContext& context, Exchange exchange) {
   answer_by_json(context, std::move(exchange), detokenize);
 }
 
+// What evaluation programs ask before they trust /tokenize with their counting.
+void get_tokenizer_info(ApiContext& context, Exchange exchange) {
+  const std::vector<int> ends = context.format.stop_tokens();
+  const Json end = ends.empty() ? Json() : Json(std::string(context.tokenizer.bytes(ends.front())));
+  exchange.respond({.body = dump_json({{"tokenizer_class", "rose"},
+                                       {"vocab_size", context.tokenizer.vocab()},
+                                       {"model_max_length", context.engine.max_context()},
+                                       {"bos_token", nullptr},
+                                       {"eos_token", end},
+                                       {"pad_token", nullptr},
+                                       {"chat_template", nullptr}})});
+}
+
 }  // namespace rose

@@ -13,14 +13,33 @@ namespace rose {
 
 namespace {
 
+// What others must be told and this program does anyway: commands written for them work as they are.
+struct NeedlessOptions {
+  std::string word;
+  bool flag = false;
+
+  template <class Visit>
+  void each(Visit&& visit) {
+    visit("--tool-call-parser,--reasoning-parser,--reasoning-format,--uvicorn-log-level", word,
+          "no effect");
+    visit(
+        "--enable-auto-tool-choice,--jinja,--trust-remote-code,--enable-prompt-tokens-details,"
+        "--enable-force-include-usage,--enable-request-id-headers,--enable-cache-report,"
+        "--enable-ssl-refresh,--enable-chunked-prefill,--async-scheduling",
+        flag, "no effect: it is always so");
+  }
+};
+
 struct Options {
   ModelOptions model;
   ServeOptions server;
+  NeedlessOptions needless;
 
   template <class Visit>
   void each(Visit&& visit) {
     model.each(visit);
     server.each(visit);
+    needless.each(visit);
   }
 };
 

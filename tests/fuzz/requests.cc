@@ -20,6 +20,8 @@ constexpr const char* kTurns[] = {
     "return|>",
     "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\":1}<|call|>",
     "No channel<|end|><|start|>assistant<|channel|>final<|message|>caf\xC3\xA9<|return|>",
+    "<|channel|>commentary to=functions.run <|constrain|>json<|message|>{\"input\": "
+    "\"a\\n\\ud83d\\ude00\"}<|call|>",
 };
 constexpr const char* kPaths[] = {
     "/v1/chat/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/v1/responses",
