@@ -27,6 +27,7 @@ TEST(CustomInput, the_text_comes_out_however_it_is_cut) {
       {R"({"input":"a\n\t\"b\"\\ \/ \u00e9 \ud83d\ude00 é"})",
        "a\n\t\"b\"\\ / \xC3\xA9 \xF0\x9F\x98\x80 é"},
       {R"({"input":"\ud83d!\udc00\uzzzz\q."})", "\uFFFD!\uFFFD\uFFFD\uFFFD."},
+      {R"({"input":"\ud83d\u0041"})", "\uFFFDA"},
       {R"({"input":"cut sho)", "cut sho"},
       {R"({"input":"cut \u00)", "cut "},
       // No such object: nothing is lost.
