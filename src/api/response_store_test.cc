@@ -81,6 +81,11 @@ TEST(ResponseStore, items_are_found_by_their_ids_and_go_with_their_response) {
   EXPECT_FALSE(*store->item("out", "ann"));
   EXPECT_FALSE(*store->item("in", "ann"));
   EXPECT_TRUE(*store->item("same", "ann"));
+  Database database = std::move(*Database::open(path));
+  int64_t left = 0;
+  ASSERT_TRUE(database.run("SELECT COUNT(*) FROM items", {},
+                           [&](const Database::Row& row) { left = row.integer(0); }));
+  EXPECT_EQ(left, 1);
 }
 
 TEST(ResponseStore, a_file_of_the_version_before_is_taken_over) {

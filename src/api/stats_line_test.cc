@@ -26,6 +26,8 @@ TEST(StatsLine, says_what_happened_since_the_last_one_in_known_words) {
             "hit rate: 73.8%");
   EXPECT_NE(line.next(stats, start + std::chrono::seconds(30)), "") << "they still run";
   stats.running = 0;
+  ++stats.steps;
+  EXPECT_NE(line.next(stats, start + std::chrono::seconds(35)), "") << "what ran has ended";
   EXPECT_EQ(line.next(stats, start + std::chrono::seconds(40)), "");
 }
 
