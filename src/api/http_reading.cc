@@ -102,9 +102,9 @@ bool Connection::parse_some() {
     return false;
   if (!parser_) {
     parser_.emplace();
-    parser_->header_limit(uint32_t(options.max_header_bytes));
+    parser_->header_limit(UINT32_MAX);  // it is one of each piece; ours follows
     parser_->body_limit(uint64_t(options.max_body_bytes));
-    parser_->eager(true);
+    parser_->eager(false);  // the header alone, so that its size is known
     header_seen_ = false;
     request_bytes_ = 0;
     began_ = HttpClock::now();
@@ -119,21 +119,19 @@ bool Connection::parse_some() {
     refuse(503, "the server holds as many large requests as it can");
     return false;
   }
+  // All that came belongs to the header until it is complete.
+  if (!header_seen_ && request_bytes_ + (parser_->is_header_done() ? 0 : int64_t(in_.size())) >
+                           options.max_header_bytes) {
+    refuse(431, strf("the request's header is larger than %d bytes", options.max_header_bytes));
+    return false;
+  }
   if (error && error != http::error::need_more) {
     if (error == http::error::body_limit) {
       refuse(413,
              strf("the request's body is larger than %ld bytes", long(options.max_body_bytes)));
-    } else if (error == http::error::header_limit) {
-      refuse(431, strf("the request's header is larger than %d bytes", options.max_header_bytes));
     } else {
       refuse(400, "not a valid HTTP request: " + error.message());
     }
-    return false;
-  }
-  // Beast's own limit is one of each piece.
-  if (!header_seen_ && request_bytes_ + (parser_->is_header_done() ? 0 : int64_t(in_.size())) >
-                           options.max_header_bytes + int64_t(loop_.scratch.size())) {
-    refuse(431, strf("the request's header is larger than %d bytes", options.max_header_bytes));
     return false;
   }
   if (parser_->is_header_done()) {
@@ -149,6 +147,7 @@ bool Connection::parse_some() {
 
 void Connection::header_done() {
   header_seen_ = true;
+  parser_->eager(true);
   const auto& message = parser_->get();
   if (message.version() != 11 && message.version() != 10)
     return refuse(505, strf("HTTP version %u.%u is not supported", message.version() / 10,

@@ -188,7 +188,8 @@ TEST_F(HttpTest, what_is_no_request_gets_its_status_and_the_connection_ends) {
        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: "
        "chunked\r\n\r\n0\r\n\r\n",
        400},
-      {"bad chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+      {"bad chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+       400},
       {"long header", long_header, 431},
       {"many headers", "GET / HTTP/1.1\r\nHost: x\r\n" + many_headers, 431},
       {"long body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n", 413},

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -126,7 +127,10 @@ class RawClient {
  private:
   bool receive() {
     char buffer[16384];
-    const ssize_t bytes = ::recv(socket_, buffer, sizeof buffer, 0);
+    ssize_t bytes;
+    do {  // a signal (a fuzzer's clock) interrupts it, as it has a time limit
+      bytes = ::recv(socket_, buffer, sizeof buffer, 0);
+    } while (bytes < 0 && errno == EINTR);
     if (bytes > 0) in_.append(buffer, size_t(bytes));
     return bytes > 0;
   }
