@@ -21,7 +21,10 @@ void EventLogs::append(const std::string& id, const std::string& event) {
 
 // What has ended goes first; then the log that grows loses its own beginning.
 void EventLogs::make_room(Log& growing) {
-  while (bytes_ > most_bytes_ && !ended_.empty()) forget(logs_.find(ended_.front()));
+  while (bytes_ > most_bytes_ && !ended_.empty()) {
+    forget(logs_.find(ended_.front()));
+    ended_.pop_front();
+  }
   while (bytes_ > most_bytes_ && !growing.events.empty()) {
     const auto size = int64_t(growing.events.front().size());
     growing.events.pop_front();
@@ -43,14 +46,16 @@ void EventLogs::end(const std::string& id) {
 
 void EventLogs::forget(std::map<std::string, Log>::iterator log) {
   for (const auto& [name, reader] : log->second.readers) reader("", true);
-  if (log->second.ended) ended_.remove(log->first);
   bytes_ -= log->second.bytes;
   logs_.erase(log);
 }
 
 void EventLogs::remove(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = logs_.find(id); found != logs_.end()) forget(found);
+  const auto found = logs_.find(id);
+  if (found == logs_.end()) return;
+  if (found->second.ended) ended_.remove(id);
+  forget(found);
 }
 
 bool EventLogs::follow(const std::string& id, int64_t after, uint64_t name, Reader reader) {

@@ -53,6 +53,10 @@ TEST(EventLogs, removed_is_ended_for_its_readers) {
   logs.append("a", "x");
   logs.end("a");
   EXPECT_FALSE(logs.follow("a", 0, 2, late.reader()));
+  logs.begin("b");
+  logs.end("b");
+  logs.remove("b");
+  EXPECT_FALSE(logs.follow("b", 0, 3, late.reader()));
 }
 
 TEST(EventLogs, what_has_ended_makes_room_then_the_beginning_of_what_grows) {
@@ -64,6 +68,7 @@ TEST(EventLogs, what_has_ended_makes_room_then_the_beginning_of_what_grows) {
   }
   Heard heard;
   EXPECT_FALSE(logs.follow("a", 0, 1, heard.reader()));
+  logs.remove("a");
   EXPECT_TRUE(logs.follow("b", 0, 2, heard.reader()));
   logs.append("c", "5678");  // b goes
   EXPECT_FALSE(logs.follow("b", 0, 3, heard.reader()));
