@@ -1,147 +1,22 @@
-// The Responses API: items and events as clients see them, streamed and not, and what is kept.
-#include <filesystem>
-
-#include "api/server_fixture.h"
+// The Responses API: items and events as clients see them, streamed and not.
+#include "api/responses_fixture.h"
 
 namespace rose {
 namespace {
 
 using testing::Answer;
+using testing::assembled;
 using testing::demo_tokenizer;
+using testing::kCall;
+using testing::kCustomCall;
+using testing::kCustomTools;
+using testing::kThink;
+using testing::kTools;
+using testing::named_events;
 using testing::RawClient;
-using testing::ServerTest;
-
-constexpr const char* kThink =
-    "<|channel|>analysis<|message|>Two and two.<|end|><|start|>assistant<|channel|>final<|message|>"
-    "It is 4, caf\xC3\xA9.<|return|>";
-constexpr const char* kCall =
-    "<|channel|>analysis<|message|>Need "
-    "it.<|end|><|start|>assistant<|channel|>commentary<|message|>"
-    "Let me "
-    "look.<|end|><|start|>assistant<|channel|>analysis<|message|>Now.<|end|><|start|>assistant"
-    "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\":\"Oslo\"}"
-    "<|call|>";
-constexpr const char* kCustomCall =
-    "<|channel|>commentary to=functions.run <|constrain|>json<|message|>{\"input\": \"ls "
-    "\\\"a\\\"\\n"
-    "\xF0\x9F\x98\x80\"}<|call|>";
-constexpr const char* kCustomTools =
-    R"("tools":[{"type":"custom","name":"run","description":"Runs it"},
-       {"type":"custom","name":"count","format":{"type":"grammar","syntax":"regex","definition":"[0-9]+"}}])";
-constexpr const char* kTools =
-    R"("tools":[{"type":"function","name":"get_weather","description":"Weather","parameters":
-       {"type":"object","properties":{"city":{"type":"string"}}}}])";
-
-// The events of a stream, each of which says its type twice and its number.
-std::vector<Json> named_events(const std::string& body) {
-  std::vector<Json> events;
-  for (size_t at = 0; at < body.size();) {
-    const size_t end = body.find("\n\n", at);
-    const std::string event = body.substr(at, end - at);
-    at = end + 2;
-    if (event.starts_with(":")) continue;
-    const size_t line = event.find('\n');
-    EXPECT_TRUE(event.starts_with("event: ") && event.substr(line).starts_with("\ndata: "))
-        << event;
-    auto json = parse_json(event.substr(line + 7));
-    EXPECT_TRUE(json) << event;
-    if (!json) break;
-    EXPECT_EQ((*json)["type"], event.substr(7, line - 7));
-    EXPECT_EQ((*json)["sequence_number"], events.size());
-    events.push_back(std::move(*json));
-  }
-  return events;
-}
-
-std::string types_of(const std::vector<Json>& events) {
-  std::string types, last;
-  for (const Json& event : events) {
-    std::string type = event["type"].get<std::string>().substr(std::string("response.").size());
-    if (type == last && type.ends_with(".delta")) continue;  // however many
-    if (event.contains("item")) type += "(" + event["item"]["type"].get<std::string>() + ")";
-    types += type + "\n";
-    last = event["type"].get<std::string>().substr(std::string("response.").size());
-  }
-  return types;
-}
-
-// Without what differs from one response to the next.
-Json without_ids(Json value) {
-  if (value.is_object()) {
-    for (const char* name : {"id", "call_id", "created_at", "completed_at"})
-      if (value.contains(name) && !value[name].is_null()) value[name] = name;
-    for (auto& [name, inner] : value.items()) inner = without_ids(inner);
-  } else if (value.is_array()) {
-    for (Json& inner : value) inner = without_ids(inner);
-  }
-  return value;
-}
-
-// Items put together from events alone, as a client does.
-Json assembled(const std::vector<Json>& events) {
-  Json items = Json::array();
-  for (const Json& event : events) {
-    const std::string type = event["type"];
-    if (type == "response.output_item.added") {
-      EXPECT_EQ(event["output_index"], items.size());
-      items.push_back(event["item"]);
-    } else if (type == "response.content_part.added") {
-      EXPECT_EQ(event["content_index"], 0);
-      items[event["output_index"].get<size_t>()]["content"].push_back(event["part"]);
-    } else if (type.ends_with(".delta")) {
-      Json& item = items[event["output_index"].get<size_t>()];
-      EXPECT_EQ(event["item_id"], item["id"]);
-      Json& text = type == "response.function_call_arguments.delta"  ? item["arguments"]
-                   : type == "response.custom_tool_call_input.delta" ? item["input"]
-                                                                     : item["content"][0]["text"];
-      text = text.get<std::string>() + event["delta"].get<std::string>();
-      for (const Json& logprob : event.value("logprobs", Json::array()))
-        item["content"][0]["logprobs"].push_back(logprob);
-    } else if (type == "response.output_item.done") {
-      Json& item = items[event["output_index"].get<size_t>()];
-      item["status"] = event["item"]["status"];
-      item["encrypted_content"] = event["item"].value("encrypted_content", Json());
-      if (item["type"] != "reasoning") item.erase("encrypted_content");
-      EXPECT_EQ(item, event["item"]);
-    }
-  }
-  return items;
-}
-
-class ResponsesTest : public ServerTest {
- protected:
-  static std::string ask(const std::string& fields = "") {
-    return R"({"model":"demo","input":"Hi")" + (fields.empty() ? "" : "," + fields) + "}";
-  }
-  Answer send(const std::string& body) { return RawClient(port()).post("/v1/responses", body); }
-  Json respond(const std::string& body) {
-    const Answer answer = send(body);
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    return parse_json(answer.body).value_or(Json::object());
-  }
-  Answer call(const std::string& method, const std::string& path) {
-    RawClient client(port());
-    client.send(method + " /v1/responses/" + path +
-                " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-    return client.read();
-  }
-  Json get(const std::string& path) {
-    const Answer answer = call("GET", path);
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    return parse_json(answer.body).value_or(Json::object());
-  }
-  // Until it has ended, or for so long that it never will.
-  Json ended(const std::string& id) {
-    Json response;
-    for (int i = 0; i < 50'000; ++i) {
-      response = get(id);
-      if (response["status"] != "in_progress") break;
-      std::this_thread::yield();
-    }
-    return response;
-  }
-  std::string last_prompt() { return demo_tokenizer().decode(engine_.requests().back().prompt); }
-};
+using testing::ResponsesTest;
+using testing::types_of;
+using testing::without_ids;
 
 TEST_F(ResponsesTest, a_response_has_items_and_repeats_what_was_asked) {
   start();
@@ -301,72 +176,6 @@ TEST_F(ResponsesTest, many_tools_that_together_are_too_much_are_free) {
   EXPECT_FALSE(engine_.requests().back().constraint);
 }
 
-TEST_F(ResponsesTest, an_item_can_be_sent_by_its_id) {
-  start();
-  say(kThink);
-  const Json first = respond(R"({"input":[{"role":"user","content":"A","id":"mine"}]})");
-  const std::string answer = first["output"][1]["id"];
-  const Json second = respond(R"({"input":[{"type":"item_reference","id":"mine"},{"id":")" +
-                              answer + R"("},{"role":"user","content":"B"}]})");
-  EXPECT_TRUE(
-      last_prompt().ends_with("<|start|>user<|message|>A<|end|><|start|>assistant<|channel|>final<|"
-                              "message|>It is 4, café.<|end|>"
-                              "<|start|>user<|message|>B<|end|><|start|>assistant"))
-      << last_prompt();
-  const Json items = get(second["id"].get<std::string>() + "/input_items?order=asc");
-  EXPECT_EQ(items["data"][1], first["output"][1]);
-  const Answer lost = send(R"({"input":[{"type":"item_reference","id":"rs_x"}]})");
-  EXPECT_EQ(lost.status, 404);
-  EXPECT_EQ((*parse_json(lost.body))["error"]["param"], "input[0].id");
-}
-
-TEST_F(ResponsesTest, a_background_stream_can_be_taken_up_again) {
-  start();
-  say(kThink);
-  engine_.hold_after = 8;
-  RawClient leaving(port());
-  leaving.send_post("/v1/responses", ask(R"("background":true,"stream":true)"));
-  std::string begun;
-  ASSERT_TRUE(leaving.read_until("reasoning_text.delta", &begun));
-  leaving.close();
-  const std::string id = begun.substr(begun.find("resp_"), 37);
-
-  RawClient back(port());
-  back.send("GET /v1/responses/" + id +
-            "?stream=true&starting_after=1 HTTP/1.1\r\nHost: x\r\n\r\n");
-  ASSERT_TRUE(back.read_until("reasoning_text.delta"));  // before the end
-  engine_.release();
-  ended(id);
-  const auto all = named_events(call("GET", id + "?stream=true").body);
-  EXPECT_EQ(all.back()["type"], "response.completed");
-  EXPECT_EQ(all.back()["response"], get(id));
-  EXPECT_EQ(assembled(all), get(id)["output"]);
-  std::string rest;
-  ASSERT_TRUE(back.read_until("0\r\n\r\n", &rest));
-  EXPECT_NE(rest.find("response.completed"), std::string::npos);
-  const std::string last =
-      call("GET", id + "?stream=true&starting_after=" + std::to_string(all.size() - 2)).body;
-  EXPECT_TRUE(last.starts_with("event: response.completed\n")) << last;
-  EXPECT_EQ(call("GET", id + "?stream=true&starting_after=x").status, 400);
-  EXPECT_EQ(call("GET", "resp_x?stream=true").status, 404);
-  EXPECT_EQ(call("GET", respond(ask())["id"].get<std::string>() + "?stream=true").status, 400);
-  EXPECT_EQ(call("DELETE", id).status, 200);
-  EXPECT_EQ(call("GET", id + "?stream=true").status, 404);
-}
-
-TEST_F(ResponsesTest, a_background_response_has_its_time_too) {
-  start();
-  say(kThink);
-  engine_.hold_after = 3;
-  const Answer begun = RawClient(port()).post("/v1/responses", ask("\"background\":true"),
-                                              "X-Request-Timeout-Ms: 1\r\n");
-  const std::string id = (*parse_json(begun.body))["id"];
-  EXPECT_EQ(ended(id)["status"], "failed");
-  EXPECT_NE(get(id)["error"]["message"].get<std::string>().find("not complete after"),
-            std::string::npos);
-  EXPECT_EQ(engine_.cancelled(), 1);
-}
-
 TEST_F(ResponsesTest, streamed_or_not_and_however_cut_it_is_the_same) {
   start();
   const std::string many =
@@ -418,43 +227,6 @@ TEST_F(ResponsesTest, a_failing_engine_is_500_or_a_failed_response) {
   EXPECT_EQ(send(ask("\"background\":true")).status, 429);
 }
 
-TEST_F(ResponsesTest, a_conversation_goes_on_from_a_stored_response) {
-  start();
-  say(kCall);
-  const Json first = respond(ask(R"("instructions":"OLD RULE",)" + std::string(kTools)));
-  say(kThink);
-  const Json second =
-      respond(R"({"previous_response_id":")" + first["id"].get<std::string>() +
-              R"(","instructions":"NEW RULE","input":[{"type":"function_call_output","call_id":")" +
-              first["output"][3]["call_id"].get<std::string>() +
-              R"(","output":[{"type":"input_text","text":"4 C"}]}]})");
-  EXPECT_EQ(second["previous_response_id"], first["id"]);
-  std::string prompt = last_prompt();
-  EXPECT_NE(prompt.find("NEW RULE"), std::string::npos);
-  EXPECT_EQ(prompt.find("OLD RULE"), std::string::npos);
-  EXPECT_TRUE(prompt.ends_with(
-      "<|start|>user<|message|>Hi<|end|><|start|>assistant<|channel|>analysis<|message|>Need "
-      "it.\n\nNow."
-      "<|end|><|start|>assistant<|channel|>commentary<|message|>Let me "
-      "look.<|end|><|start|>assistant"
-      " to=functions.get_weather<|channel|>commentary "
-      "<|constrain|>json<|message|>{\"city\":\"Oslo\"}<|call|>"
-      "<|start|>functions.get_weather to=assistant<|channel|>commentary<|message|>4 C<|end|>"
-      "<|start|>assistant"))
-      << prompt;
-
-  // Once answered, the thoughts are gone and the words before the call stay.
-  respond(R"({"previous_response_id":")" + second["id"].get<std::string>() +
-          R"(","input":"And?"})");
-  prompt = last_prompt();
-  EXPECT_EQ(prompt.find("<|channel|>analysis"), std::string::npos);
-  EXPECT_NE(prompt.find("<|channel|>commentary<|message|>Let me look."), std::string::npos);
-  EXPECT_TRUE(
-      prompt.ends_with("<|start|>assistant<|channel|>final<|message|>It is 4, caf\xC3\xA9.<|end|>"
-                       "<|start|>user<|message|>And?<|end|><|start|>assistant"))
-      << prompt;
-}
-
 TEST_F(ResponsesTest, items_come_back_in_every_shape) {
   start();
   // The same conversation as Chat Completions tell it: one path makes both prompts.
@@ -480,122 +252,6 @@ TEST_F(ResponsesTest, items_come_back_in_every_shape) {
       {"type":"function_call_output","call_id":"c2","output":"2"},
       {"type":"function_call_output","call_id":"c1","output":"1"}]})");
   EXPECT_EQ(last_prompt(), wanted);
-}
-
-TEST_F(ResponsesTest, what_is_stored_can_be_fetched_listed_and_deleted) {
-  start();
-  say(kThink);
-  const Json response =
-      respond(R"({"input":[{"role":"user","content":"A"},{"role":"assistant","content":"B"},
-      {"role":"user","content":"C","id":"mine"}]})");
-  const std::string id = response["id"];
-  EXPECT_EQ(get(id), response);
-  Json items = get(id + "/input_items");
-  ASSERT_EQ(items["data"].size(), 3u);
-  EXPECT_EQ(items["data"][0]["id"], "mine");
-  EXPECT_EQ(items["first_id"], "mine");
-  EXPECT_EQ(items["has_more"], false);
-  items = get(id + "/input_items?order=asc&limit=1&after=" +
-              get(id + "/input_items?order=asc")["data"][0]["id"].get<std::string>());
-  ASSERT_EQ(items["data"].size(), 1u);
-  EXPECT_EQ(items["data"][0]["content"], "B");
-  EXPECT_EQ(items["has_more"], true);
-  EXPECT_EQ(call("GET", id + "/input_items?limit=0").status, 400);
-  EXPECT_EQ(call("POST", id + "/cancel").status, 400);
-
-  EXPECT_EQ((*parse_json(call("DELETE", id).body))["deleted"], true);
-  for (const char* method : {"GET", "DELETE"}) EXPECT_EQ(call(method, id).status, 404) << method;
-
-  const Json unstored = respond(ask("\"store\":false"));
-  EXPECT_EQ(unstored["store"], false);
-  EXPECT_EQ(call("GET", unstored["id"].get<std::string>()).status, 404);
-  const Answer lost = send(R"({"previous_response_id":"resp_x","input":"Hi"})");
-  EXPECT_EQ(lost.status, 404);
-  EXPECT_EQ((*parse_json(lost.body))["error"]["param"], "previous_response_id");
-}
-
-TEST_F(ResponsesTest, what_is_stored_is_seen_by_its_own_key_only) {
-  ServeOptions options;
-  options.keys.api_key = {"sk-ann", "sk-bob"};
-  start(options);
-  const auto with = [](const char* key) { return strf("Authorization: Bearer %s\r\n", key); };
-  RawClient client(port());
-  const std::string id =
-      (*parse_json(client.post("/v1/responses", ask(), with("sk-ann")).body))["id"];
-  EXPECT_EQ(client.get("/v1/responses/" + id, with("sk-ann")).status, 200);
-  EXPECT_EQ(client.get("/v1/responses/" + id, with("sk-bob")).status, 404);
-  EXPECT_EQ(client.get("/v1/responses/" + id).status, 401);
-  const std::string more = R"({"input":"And?","previous_response_id":")" + id + "\"}";
-  EXPECT_EQ(client.post("/v1/responses", more, with("sk-bob")).status, 404);
-  EXPECT_EQ(client.post("/v1/responses", more, with("sk-ann")).status, 200);
-  // Anthropic's API refuses in its own words.
-  const Json refused = *parse_json(client.post("/v1/messages", "{}").body);
-  EXPECT_EQ(refused["type"], "error");
-  EXPECT_EQ(refused["error"]["type"], "authentication_error");
-}
-
-TEST_F(ResponsesTest, without_a_store_nothing_is_kept) {
-  ServeOptions options;
-  options.response_store = "off";
-  start(options);
-  const Json response = respond(ask("\"store\":true"));
-  EXPECT_EQ(response["store"], false);
-  EXPECT_EQ(call("GET", response["id"].get<std::string>()).status, 404);
-  EXPECT_EQ(send(ask("\"background\":true")).status, 400);
-  EXPECT_EQ(send(ask("\"previous_response_id\":\"resp_x\"")).status, 404);
-}
-
-TEST_F(ResponsesTest, a_background_response_goes_on_alone) {
-  start();
-  say(kThink);
-  engine_.hold_after = 3;
-  const Json begun = respond(ask("\"background\":true"));
-  EXPECT_EQ(begun["status"], "queued");
-  const std::string id = begun["id"];
-  EXPECT_EQ(get(id)["status"], "in_progress");
-  EXPECT_EQ(send(R"({"input":"Hi","previous_response_id":")" + id + "\"}").status, 400);
-  engine_.release();
-  EXPECT_EQ(ended(id)["status"], "completed");
-  EXPECT_EQ(get(id)["output"][1]["content"][0]["text"], "It is 4, caf\xC3\xA9.");
-  EXPECT_EQ((*parse_json(call("POST", id + "/cancel").body))["status"], "completed");
-}
-
-TEST_F(ResponsesTest, a_background_response_can_be_cancelled_or_deleted) {
-  start();
-  say(kThink);
-  engine_.hold_after = 3;
-  const std::string id = respond(ask("\"background\":true"))["id"];
-  EXPECT_EQ((*parse_json(call("POST", id + "/cancel").body))["status"], "cancelled");
-  engine_.wait_until_idle();
-  EXPECT_EQ(ended(id)["status"], "cancelled");
-  EXPECT_EQ(engine_.cancelled(), 1);
-
-  const std::string other = respond(ask("\"background\":true"))["id"];
-  EXPECT_EQ(call("DELETE", other).status, 200);
-  engine_.wait_until_idle();
-  EXPECT_EQ(call("GET", other).status, 404);
-  EXPECT_EQ(engine_.cancelled(), 2);
-}
-
-TEST_F(ResponsesTest, shutting_down_ends_background_responses) {
-  const std::string path = ::testing::TempDir() + "/drained.db";
-  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(path + end);
-  ServeOptions options;
-  options.response_store = path;
-  start(options);
-  engine_.hold_after = 3;
-  const std::string id = respond(ask("\"background\":true"))["id"];
-  const std::string done = [&] {
-    engine_.release();
-    return respond(ask("\"instructions\":\"keep\""))["id"].get<std::string>();
-  }();
-  engine_.hold_after = 3;
-  const std::string cut = respond(ask("\"background\":true"))["id"];
-  server_.reset();
-  start(options);
-  engine_.release();
-  EXPECT_EQ(get(cut)["status"], "failed");
-  EXPECT_EQ(get(done)["instructions"], "keep");
 }
 
 TEST_F(ResponsesTest, text_format_binds_the_answer) {
