@@ -251,6 +251,16 @@ TEST_F(CompletionsTest, the_openapi_document_has_every_route_and_field) {
             "Not supported: put what comes before the gap into the prompt.");
 }
 
+TEST_F(CompletionsTest, a_probe_that_generates_waits_for_its_token) {
+  start();
+  EXPECT_EQ(RawClient(port()).get("/health_generate").status, 200);
+  EXPECT_EQ(engine_.requests().back().max_tokens, 1);
+  engine_.ending = Finish::failed;
+  EXPECT_EQ(RawClient(port()).get("/health_generate").status, 500);
+  engine_.busy = true;
+  EXPECT_EQ(RawClient(port()).get("/health_generate").status, 429);
+}
+
 TEST_F(CompletionsTest, the_tokenizer_introduces_itself_and_other_trades_are_declined) {
   start();
   const Json info = *parse_json(RawClient(port()).get("/tokenizer_info").body);

@@ -27,6 +27,7 @@ constexpr Route kRoutes[] = {
     {"GET",  "/v1/models",           get_models},
     {"GET",  "/v1/models/*",         get_model},
     {"GET",  "/load",                get_load, kAllScopes},
+    {"GET",  "/health_generate",     get_health_generate},
     {"GET",  "/health",              nullptr, kAllScopes, get_health},
     {"GET",  "/health/ready",        nullptr, kAllScopes, get_health},
     {"GET",  "/health/startup",      nullptr, kAllScopes, get_startup},

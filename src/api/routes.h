@@ -47,6 +47,7 @@ void post_detokenize(ApiContext& context, Exchange exchange);        // tokenize
 void get_tokenizer_info(ApiContext& context, Exchange exchange);     // tokenize.cc
 void get_models(ApiContext& context, Exchange exchange);             // models.cc
 void get_model(ApiContext& context, Exchange exchange);              // models.cc
+void get_health_generate(ApiContext& context, Exchange exchange);    // health_generate.cc
 void get_load(ApiContext& context, Exchange exchange);               // health.cc
 void get_health(ServerState& state, Exchange exchange);              // health.cc
 void get_startup(ServerState& state, Exchange exchange);             // health.cc
