@@ -8,6 +8,7 @@ using testing::Answer;
 using testing::demo_tokenizer;
 using testing::events;
 using testing::joined;
+using testing::kCall;
 using testing::RawClient;
 using testing::ServerTest;
 
@@ -29,18 +30,13 @@ constexpr const char* kTools =
        {"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}},
        {"type":"function","function":{"name":"add"}}])";
 
-constexpr const char* kThink =
+constexpr const char* kThinkEmoji =
     "<|channel|>analysis<|message|>Two and two.<|end|><|start|>assistant<|channel|>final<|message|>"
     "It is 4, caf\xC3\xA9 \xF0\x9F\x98\x80.<|return|>";
-constexpr const char* kCall =
-    "<|channel|>analysis<|message|>Need "
-    "it.<|end|><|start|>assistant<|channel|>commentary<|message|>"
-    "Let me look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather "
-    "<|constrain|>json<|message|>{\"city\":\"Oslo\"}<|call|>";
 
 TEST_F(ChatTest, reasoning_and_content_come_apart) {
   start();
-  say(kThink);
+  say(kThinkEmoji);
   engine_.cached_tokens = 5;
   Json body = complete();
   EXPECT_EQ(body["object"], "chat.completion");
@@ -57,13 +53,13 @@ TEST_F(ChatTest, reasoning_and_content_come_apart) {
 
   Json usage = body["usage"];
   EXPECT_EQ(usage["prompt_tokens"], engine_.requests()[0].prompt.size());
-  EXPECT_EQ(usage["completion_tokens"], count(kThink));
+  EXPECT_EQ(usage["completion_tokens"], count(kThinkEmoji));
   EXPECT_EQ(usage["total_tokens"],
             usage["prompt_tokens"].get<int>() + usage["completion_tokens"].get<int>());
   EXPECT_EQ(usage["prompt_tokens_details"]["cached_tokens"], 5);
   const int reasoning = usage["completion_tokens_details"]["reasoning_tokens"];
   EXPECT_GT(reasoning, 0);
-  EXPECT_LT(reasoning, count(kThink));
+  EXPECT_LT(reasoning, count(kThinkEmoji));
 
   EXPECT_FALSE(
       complete("\"include_reasoning\":false")["choices"][0]["message"].contains("reasoning"));
@@ -137,7 +133,7 @@ TEST_F(ChatTest, a_stream_joins_to_the_body_however_it_is_cut) {
   start();
   const std::string fields[] = {"\"seed\":1", kTools, "\"stop\":[\"4, c\",\"look\"]",
                                 "\"max_tokens\":9", "\"logprobs\":true,\"top_logprobs\":1"};
-  for (const char* said : {kThink, kCall}) {
+  for (const char* said : {kThinkEmoji, kCall}) {
     say(said);
     for (const std::string& extra : fields) {
       engine_.chunk = 1;
@@ -222,7 +218,7 @@ TEST_F(ChatTest, a_stop_string_ends_what_the_engine_would_go_on_with) {
 
 TEST_F(ChatTest, an_answer_that_ends_in_its_header_or_reasoning_is_no_error) {
   start();
-  say(kThink);
+  say(kThinkEmoji);
   Json choice = complete("\"max_tokens\":2")["choices"][0];
   EXPECT_TRUE(choice["message"]["content"].is_null());
   EXPECT_FALSE(choice["message"].contains("reasoning"));
@@ -235,10 +231,10 @@ TEST_F(ChatTest, an_answer_that_ends_in_its_header_or_reasoning_is_no_error) {
 
 TEST_F(ChatTest, usage_comes_last_when_asked_for) {
   start();
-  say(kThink);
+  say(kThinkEmoji);
   auto chunks = stream("\"stream_options\":{\"include_usage\":true}");
   EXPECT_TRUE(chunks.back()["choices"].empty());
-  EXPECT_EQ(chunks.back()["usage"]["completion_tokens"], count(kThink));
+  EXPECT_EQ(chunks.back()["usage"]["completion_tokens"], count(kThinkEmoji));
   for (size_t i = 0; i + 1 < chunks.size(); ++i) EXPECT_TRUE(chunks[i]["usage"].is_null());
 
   chunks = stream("\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true}");
@@ -247,13 +243,13 @@ TEST_F(ChatTest, usage_comes_last_when_asked_for) {
     EXPECT_GE(chunk["usage"]["completion_tokens"], before);
     before = chunk["usage"]["completion_tokens"];
   }
-  EXPECT_EQ(before, count(kThink));
+  EXPECT_EQ(before, count(kThinkEmoji));
 }
 
 TEST_F(ChatTest, the_tokens_themselves_come_if_asked_for) {
   start();
   const std::string extra = kTools + std::string(",\"return_token_ids\":true");
-  for (const char* said : {kThink, kCall}) {
+  for (const char* said : {kThinkEmoji, kCall}) {
     say(said);
     const std::vector<int> tokens = demo_tokenizer().encode_special(said);
     engine_.chunk = 1;
@@ -293,7 +289,7 @@ TEST_F(ChatTest, each_choice_has_its_own_text) {
 
 TEST_F(ChatTest, logprobs_are_those_of_the_content) {
   start();
-  for (const char* said : {kThink, kCall}) {
+  for (const char* said : {kThinkEmoji, kCall}) {
     say(said);
     Json choice = complete("\"logprobs\":true,\"top_logprobs\":2")["choices"][0];
     std::string joined_bytes;
@@ -304,7 +300,7 @@ TEST_F(ChatTest, logprobs_are_those_of_the_content) {
     }
     EXPECT_EQ(joined_bytes, choice["message"]["content"].get<std::string>());
   }
-  say(kThink);
+  say(kThinkEmoji);
   Json cut = complete("\"logprobs\":true,\"stop\":\"4\"")["choices"][0];
   std::string text;
   for (const Json& entry : cut["logprobs"]["content"]) text += entry["token"].get<std::string>();

@@ -6,18 +6,12 @@ namespace {
 
 using testing::Answer;
 using testing::demo_tokenizer;
+using testing::kCall;
+using testing::kThink;
 using testing::RawClient;
 using testing::ServerTest;
 
-constexpr const char* kThink =
-    "<|channel|>analysis<|message|>Two and two.<|end|><|start|>assistant<|channel|>final<|message|>"
-    "It is 4, caf\xC3\xA9.<|return|>";
-constexpr const char* kCall =
-    "<|channel|>analysis<|message|>Need "
-    "it.<|end|><|start|>assistant<|channel|>commentary<|message|>"
-    "Let me look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather "
-    "<|constrain|>json<|message|>{\"city\":\"Oslo\"}<|call|>";
-constexpr const char* kTools =
+constexpr const char* kMessageTools =
     R"("tools":[{"name":"get_weather","description":"Weather","input_schema":
        {"type":"object","properties":{"city":{"type":"string"}}}}])";
 
@@ -50,7 +44,7 @@ class MessagesTest : public ServerTest {
 };
 
 // The message that a client puts together from events.
-Json assembled(const std::vector<Json>& events) {
+Json assembled_message(const std::vector<Json>& events) {
   Json message;
   std::map<size_t, std::string> inputs;
   for (const Json& event : events) {
@@ -79,7 +73,7 @@ Json assembled(const std::vector<Json>& events) {
   return message;
 }
 
-Json without_ids(Json message) {
+Json without_block_ids(Json message) {
   message["id"] = "id";
   for (Json& block : message["content"])
     if (block.contains("id")) block["id"] = "id";
@@ -115,7 +109,7 @@ TEST_F(MessagesTest, the_events_of_a_call) {
   start();
   say(kCall);
   std::string types;
-  for (const Json& event : stream(ask(std::string("\"stream\":true,") + kTools))) {
+  for (const Json& event : stream(ask(std::string("\"stream\":true,") + kMessageTools))) {
     std::string type = event["type"];
     if (event.contains("content_block"))
       type += "(" + event["content_block"]["type"].get<std::string>() + ")";
@@ -136,11 +130,12 @@ TEST_F(MessagesTest, streamed_or_not_and_however_cut_it_is_the_same) {
                            "<|channel|>final<|message|><|return|>"}) {
     SCOPED_TRACE(said);
     say(said);
-    const Json whole = get(ask(kTools));
+    const Json whole = get(ask(kMessageTools));
     for (const int chunk : {1, 2, 3, 7, 60}) {
       engine_.chunk = chunk;
-      const Json streamed = assembled(stream(ask(std::string("\"stream\":true,") + kTools)));
-      EXPECT_EQ(without_ids(streamed), without_ids(whole));
+      const Json streamed =
+          assembled_message(stream(ask(std::string("\"stream\":true,") + kMessageTools)));
+      EXPECT_EQ(without_block_ids(streamed), without_block_ids(whole));
     }
     engine_.chunk = 1;
   }
@@ -165,7 +160,7 @@ TEST_F(MessagesTest, the_prompt_is_the_conversation) {
         {"type":"tool_use","id":"c1","name":"get_weather","input":{"city":"Oslo"}}]},
       {"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"4 C"}]},
         {"type":"text","text":"Well?"}]}],"output_config":{"effort":"max"},)" +
-      std::string(kTools) + "}";
+      std::string(kMessageTools) + "}";
   get(body);
   EXPECT_EQ(last_prompt(), wanted);
   const Json counted = *parse_json(RawClient(port()).post("/v1/messages/count_tokens", body).body);
@@ -174,13 +169,13 @@ TEST_F(MessagesTest, the_prompt_is_the_conversation) {
 
 TEST_F(MessagesTest, tool_choices_and_thinking_bind_the_turn) {
   start();
-  get(ask(R"("tool_choice":{"type":"any"},)" + std::string(kTools)));
+  get(ask(R"("tool_choice":{"type":"any"},)" + std::string(kMessageTools)));
   EXPECT_TRUE(engine_.requests().back().constraint);
-  get(ask(R"("tool_choice":{"type":"tool","name":"get_weather"},)" + std::string(kTools)));
+  get(ask(R"("tool_choice":{"type":"tool","name":"get_weather"},)" + std::string(kMessageTools)));
   EXPECT_TRUE(engine_.requests().back().constraint);
-  get(ask(R"("tool_choice":{"type":"none"},)" + std::string(kTools)));
+  get(ask(R"("tool_choice":{"type":"none"},)" + std::string(kMessageTools)));
   EXPECT_EQ(last_prompt().find("get_weather"), std::string::npos);
-  get(ask(R"("tool_choice":{"type":"auto"},)" + std::string(kTools)));
+  get(ask(R"("tool_choice":{"type":"auto"},)" + std::string(kMessageTools)));
   EXPECT_FALSE(engine_.requests().back().constraint);
   get(ask(R"("thinking":{"type":"enabled","budget_tokens":1024})"));
   EXPECT_TRUE(engine_.requests().back().constraint);
@@ -206,7 +201,7 @@ TEST_F(MessagesTest, errors_have_this_api_s_own_shape) {
       {R"({"messages":[{"role":"robot","content":"x"}]})", 400, "invalid_request_error", "'robot'"},
       {ask(R"("tools":[{"type":"web_search_20250305","name":"w"}])"), 400, "invalid_request_error",
        "unsupported tool type"},
-      {ask(R"("tool_choice":{"type":"tool","name":"x"},)" + std::string(kTools)), 400,
+      {ask(R"("tool_choice":{"type":"tool","name":"x"},)" + std::string(kMessageTools)), 400,
        "invalid_request_error", "none of the tools"},
       {ask(R"("thinking":{"type":"some"})"), 400, "invalid_request_error", "thinking.type"},
       {ask(R"("mcp_servers":[{}])"), 400, "invalid_request_error", "mcp_servers"},

@@ -9,7 +9,7 @@ using testing::Answer;
 using testing::demo_tokenizer;
 using testing::ServerTest;
 
-constexpr const char* kTools =
+constexpr const char* kStrictTools =
     R"("tools":[{"type":"function","function":{"name":"weather","parameters":
        {"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}},
        {"type":"function","function":{"name":"odd","parameters":{"type":"object","not":{}}}}])";
@@ -99,7 +99,7 @@ TEST_F(OutputTest, the_model_is_told_of_the_schema) {
 
 TEST_F(OutputTest, tool_choice_decides_who_may_be_called) {
   start();
-  const std::string tools = kTools;
+  const std::string tools = kStrictTools;
   const std::string weather = call("weather", R"({"city":"Oslo"})"),
                     odd = call("odd", R"({"a": 1})");
   complete(tools);
@@ -124,7 +124,7 @@ TEST_F(OutputTest, tool_choice_decides_who_may_be_called) {
 
 TEST_F(OutputTest, strict_tools_are_kept_to_their_schema_without_being_forced) {
   start();
-  std::string tools = kTools;
+  std::string tools = kStrictTools;
   tools.insert(tools.find("\"name\":\"weather\""), "\"strict\":true,");
   complete(tools);
   EXPECT_TRUE(follows(call("weather", R"({"city":"Oslo"})")));
@@ -135,7 +135,7 @@ TEST_F(OutputTest, strict_tools_are_kept_to_their_schema_without_being_forced) {
 
 TEST_F(OutputTest, refuses_what_it_cannot_keep) {
   start();
-  const std::string tools = kTools;
+  const std::string tools = kStrictTools;
   expect_refused(R"("response_format":{"type":"json_schema","json_schema":{"name":"x","schema":
                     {"properties":{"a":{"not":{}}}}}})",
                  "response_format.json_schema.schema", "/properties/a: 'not' is not supported");

@@ -37,7 +37,7 @@ constexpr const char* kSelect =
   ".input_items) WHERE type = 'object' UNION ALL "               \
   "SELECT json_extract(value, '$.id') FROM json_each(" row       \
   ".response, '$.output') WHERE type = 'object'"
-constexpr const char* kItems[] = {
+constexpr const char* kItemIndex[] = {
     "CREATE TABLE IF NOT EXISTS items (owner TEXT, id TEXT, serial INTEGER, "
     "PRIMARY KEY (owner, id)) WITHOUT ROWID",
     "CREATE TRIGGER IF NOT EXISTS add_items AFTER INSERT ON responses BEGIN "
@@ -76,7 +76,7 @@ Status ResponseStore::set_up() {
       "created INTEGER, previous TEXT, owner TEXT, response TEXT, input_items TEXT, "
       "running INTEGER, bytes INTEGER)"));
   TRY(database_.run("CREATE INDEX IF NOT EXISTS by_age ON responses (created)"));
-  for (const char* part : kItems) TRY(database_.run(part));
+  for (const char* part : kItemIndex) TRY(database_.run(part));
   if (format == 1) TRY(database_.run("INSERT OR REPLACE INTO responses SELECT * FROM responses"));
   TRY(database_.run(strf("PRAGMA user_version = %d", kFormat).c_str()));
 

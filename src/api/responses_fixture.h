@@ -4,10 +4,7 @@
 
 namespace rose::testing {
 
-inline constexpr const char* kThink =
-    "<|channel|>analysis<|message|>Two and two.<|end|><|start|>assistant<|channel|>final<|message|>"
-    "It is 4, caf\xC3\xA9.<|return|>";
-inline constexpr const char* kCall =
+inline constexpr const char* kThinkTwiceCall =
     "<|channel|>analysis<|message|>Need "
     "it.<|end|><|start|>assistant<|channel|>commentary<|message|>"
     "Let me "
@@ -21,7 +18,7 @@ inline constexpr const char* kCustomCall =
 inline constexpr const char* kCustomTools =
     R"("tools":[{"type":"custom","name":"run","description":"Runs it"},
        {"type":"custom","name":"count","format":{"type":"grammar","syntax":"regex","definition":"[0-9]+"}}])";
-inline constexpr const char* kTools =
+inline constexpr const char* kResponseTools =
     R"("tools":[{"type":"function","name":"get_weather","description":"Weather","parameters":
        {"type":"object","properties":{"city":{"type":"string"}}}}])";
 

@@ -8,9 +8,9 @@ namespace {
 
 using testing::Answer;
 using testing::assembled;
-using testing::kCall;
+using testing::kResponseTools;
 using testing::kThink;
-using testing::kTools;
+using testing::kThinkTwiceCall;
 using testing::named_events;
 using testing::RawClient;
 using testing::ResponsesTest;
@@ -83,8 +83,8 @@ TEST_F(ResponsesTest, a_background_response_has_its_time_too) {
 
 TEST_F(ResponsesTest, a_conversation_goes_on_from_a_stored_response) {
   start();
-  say(kCall);
-  const Json first = respond(ask(R"("instructions":"OLD RULE",)" + std::string(kTools)));
+  say(kThinkTwiceCall);
+  const Json first = respond(ask(R"("instructions":"OLD RULE",)" + std::string(kResponseTools)));
   say(kThink);
   const Json second =
       respond(R"({"previous_response_id":")" + first["id"].get<std::string>() +

@@ -7,11 +7,11 @@ namespace {
 using testing::Answer;
 using testing::assembled;
 using testing::demo_tokenizer;
-using testing::kCall;
 using testing::kCustomCall;
 using testing::kCustomTools;
+using testing::kResponseTools;
 using testing::kThink;
-using testing::kTools;
+using testing::kThinkTwiceCall;
 using testing::named_events;
 using testing::RawClient;
 using testing::ResponsesTest;
@@ -67,8 +67,9 @@ TEST_F(ResponsesTest, the_events_of_an_answer) {
 
 TEST_F(ResponsesTest, the_events_of_a_call) {
   start();
-  say(kCall);
-  const auto events = named_events(send(ask(std::string("\"stream\":true,") + kTools)).body);
+  say(kThinkTwiceCall);
+  const auto events =
+      named_events(send(ask(std::string("\"stream\":true,") + kResponseTools)).body);
   const std::string reasoning =
       "output_item.added(reasoning)\ncontent_part.added\nreasoning_text.delta\n"
       "reasoning_text.done\ncontent_part.done\noutput_item.done(reasoning)\n";
@@ -182,7 +183,7 @@ TEST_F(ResponsesTest, streamed_or_not_and_however_cut_it_is_the_same) {
       std::string(kCustomTools) +
       R"(,"include":["reasoning.encrypted_content","message.output_text.logprobs"])";
   for (const char* said :
-       {kThink, kCall, kCustomCall, "No header at all.", "<|channel|>final<|message|>",
+       {kThink, kThinkTwiceCall, kCustomCall, "No header at all.", "<|channel|>final<|message|>",
         "<|channel|>analysis<|message|>x",
         "<|channel|>final<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|"
         ">",
@@ -290,7 +291,7 @@ TEST_F(ResponsesTest, every_wrong_request_is_named) {
       {ask(R"("tools":[{"type":"custom","name":"a","format":{"type":"grammar","syntax":"regex","definition":"(?=x)y"}}])"),
        "tools", "look-around"},
       {ask("\"tool_choice\":\"required\""), "tool_choice", "needs tools"},
-      {ask(std::string(kTools) + ",\"tool_choice\":{\"type\":\"function\",\"name\":\"x\"}"),
+      {ask(std::string(kResponseTools) + ",\"tool_choice\":{\"type\":\"function\",\"name\":\"x\"}"),
        "tool_choice", "'x' is none of the tools"},
       {ask("\"include\":[\"everything\"]"), "include[0]", "is not known"},
       {ask("\"text\":{\"format\":{\"type\":\"yaml\"}}"), "text.format.type", "'yaml'"},

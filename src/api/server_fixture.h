@@ -11,6 +11,16 @@
 
 namespace rose::testing {
 
+// What the model of a test says: a thought and an answer; a thought, a preamble and a call.
+inline constexpr const char* kThink =
+    "<|channel|>analysis<|message|>Two and two.<|end|><|start|>assistant<|channel|>final<|message|>"
+    "It is 4, caf\xC3\xA9.<|return|>";
+inline constexpr const char* kCall =
+    "<|channel|>analysis<|message|>Need "
+    "it.<|end|><|start|>assistant<|channel|>commentary<|message|>"
+    "Let me look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather "
+    "<|constrain|>json<|message|>{\"city\":\"Oslo\"}<|call|>";
+
 inline const Tokenizer& demo_tokenizer() {
   static const Tokenizer tokenizer = [] {
     auto loaded = Tokenizer::load(ROSE_SOURCE_DIR "/models/demo");

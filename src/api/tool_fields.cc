@@ -10,7 +10,7 @@ namespace rose {
 
 namespace {
 
-using Choice = TurnRequest::ToolChoice;
+using ToolChoice = TurnRequest::ToolChoice;
 
 bool decent_tool_name(const std::string& name) {
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
@@ -108,7 +108,7 @@ void read_allowed(Fields choice, TurnRequest& into) {
   choice.read("mode", mode);
   if (mode != "auto" && mode != "required")
     return choice.wrong("mode", "'" + mode.substr(0, 80) + "', wanted auto or required");
-  into.tool_choice = mode == "required" ? Choice::required : Choice::automatic;
+  into.tool_choice = mode == "required" ? ToolChoice::required : ToolChoice::automatic;
   const Json* tools = choice.array("tools");
   if (!tools || tools->empty()) return choice.wrong("tools", "is missing or empty");
   for (size_t i = 0; i < tools->size(); ++i) {
@@ -145,10 +145,10 @@ void read_tool_choice(Fields& fields, ToolStyle style, TurnRequest& into) {
   if (!choice) return;
   if (*choice == "none") {
     // Left out of the prompt, tools cannot be called; the parser then knows none either.
-    into.tool_choice = Choice::none;
+    into.tool_choice = ToolChoice::none;
     into.prompt.tools.clear();
   } else if (*choice == "required" || *choice == "any") {
-    into.tool_choice = Choice::required;
+    into.tool_choice = ToolChoice::required;
     if (into.prompt.tools.empty()) fields.wrong("tool_choice", "'required' needs tools");
   } else if (choice->is_object() && choice->value("type", Json()) == "allowed_tools") {
     read_allowed(Fields(*choice, fields.path() + "tool_choice.", fields.problem()), into);
@@ -159,7 +159,7 @@ void read_tool_choice(Fields& fields, ToolStyle style, TurnRequest& into) {
                           style == ToolStyle::nested
                               ? "wanted {\"type\": \"function\", \"function\": {\"name\": …}}"
                               : "wanted {\"type\": \"function\", \"name\": …}");
-    into.tool_choice = Choice::required;
+    into.tool_choice = ToolChoice::required;
     into.callable = {name};
     if (!is_tool(into, name))
       fields.wrong("tool_choice", "'" + name.substr(0, 80) + "' is none of the tools");

@@ -17,7 +17,7 @@ namespace rose {
 
 namespace {
 
-struct Options {
+struct BenchOptions {
   std::string url = "http://127.0.0.1:8000";
   std::string endpoint = "/v1/chat/completions";
   std::string api_key;
@@ -54,7 +54,7 @@ struct Options {
   }
 };
 
-std::string request_body(const Options& options) {
+std::string request_body(const BenchOptions& options) {
   std::string words = "word";
   for (int i = 1; i < options.input_words; ++i) words += " word";
   Json body = {{"messages", Json::array({Json{{"role", "user"}, {"content", words}}})},
@@ -148,7 +148,7 @@ Figures figures_of(const LoadResult& result, double late_s) {
   return figures;
 }
 
-Json summary(const Options& options, const LoadResult& result, const Figures& figures,
+Json summary(const BenchOptions& options, const LoadResult& result, const Figures& figures,
              const Probe* probe) {
   const auto times = [](const char* name, const std::vector<double>& seconds, Json& into) {
     into[strf("mean_%s_ms", name)] = 1e3 * mean(seconds);
@@ -239,7 +239,7 @@ void print(const Json& json) {
 }  // namespace
 
 Status bench_serve(Arguments arguments) {
-  Options options;
+  BenchOptions options;
   const CommandHelp help = {
       "bench serve", "A running server under load: streams, their events, probes meanwhile.",
       "  rose bench serve --num-prompts 200 --max-concurrency 32\n"

@@ -12,7 +12,7 @@ namespace rose {
 
 namespace {
 
-struct Options {
+struct KeysOptions {
   std::string what;
   std::string name;
   std::vector<std::string> scopes;
@@ -28,7 +28,7 @@ struct Options {
 }  // namespace
 
 Status keys_command(Arguments arguments) {
-  Options options;
+  KeysOptions options;
   const CommandHelp help = {
       "keys",
       "Make an API key: the key on stderr, shown once; its entry for the keys "

@@ -50,7 +50,7 @@ int number_after(std::string_view text, std::string_view name) {
 }
 
 // One connection and the request on it.
-struct Stream {
+struct LoadStream {
   int socket = -1;
   size_t sent = 0;
   bool connecting = false, busy = false, ok = false, done = false;
@@ -71,23 +71,23 @@ class Load {
     poll_ = ::epoll_create1(EPOLL_CLOEXEC);
   }
   ~Load() {
-    for (Stream& stream : streams_) hang_up(stream);
+    for (LoadStream& stream : streams_) hang_up(stream);
     ::close(poll_);
   }
   LoadResult run();
 
  private:
-  void start(Stream& stream);
-  void connect(Stream& stream);
-  void hang_up(Stream& stream);
-  void on_ready(Stream& stream, uint32_t events);
-  void send(Stream& stream);
-  void receive(Stream& stream);
-  void understand(Stream& stream);
-  void event(Stream& stream, std::string_view text);
-  void ended(Stream& stream);
-  void failed(Stream& stream, const std::string& why);
-  void watch(Stream& stream, int operation, uint32_t events) {
+  void start(LoadStream& stream);
+  void connect(LoadStream& stream);
+  void hang_up(LoadStream& stream);
+  void on_ready(LoadStream& stream, uint32_t events);
+  void send(LoadStream& stream);
+  void receive(LoadStream& stream);
+  void understand(LoadStream& stream);
+  void event(LoadStream& stream, std::string_view text);
+  void ended(LoadStream& stream);
+  void failed(LoadStream& stream, const std::string& why);
+  void watch(LoadStream& stream, int operation, uint32_t events) {
     epoll_event wanted{.events = events, .data = {.ptr = &stream}};
     ::epoll_ctl(poll_, operation, stream.socket, &wanted);
   }
@@ -95,8 +95,8 @@ class Load {
   const LoadPlan& plan_;
   const Address& address_;
   std::string request_;
-  std::vector<Stream> streams_;
-  std::vector<Stream*> free_;  // have ended: their next request is due
+  std::vector<LoadStream> streams_;
+  std::vector<LoadStream*> free_;  // have ended: their next request is due
   int poll_;
   int started_ = 0, finished_ = 0, open_ = 0;
   LoadResult result_;
@@ -112,22 +112,22 @@ LoadResult Load::run() {
             ? std::min(streams_.size(), size_t(double(streams_.size()) * passed / plan_.ramp_s) + 1)
             : streams_.size();
     while (ramped < wanted) start(streams_[ramped++]);
-    for (Stream* stream : std::exchange(free_, {})) start(*stream);
+    for (LoadStream* stream : std::exchange(free_, {})) start(*stream);
     epoll_event events[256];
     const int count = ::epoll_wait(poll_, events, 256,
                                    !free_.empty()             ? 0
                                    : ramped < streams_.size() ? 1
                                                               : 100);
     for (int i = 0; i < count; ++i)
-      on_ready(*static_cast<Stream*>(events[i].data.ptr), events[i].events);
+      on_ready(*static_cast<LoadStream*>(events[i].data.ptr), events[i].events);
   }
   result_.seconds = since(began, Clock::now());
-  for (const Stream& stream : streams_)
+  for (const LoadStream& stream : streams_)
     if (stream.busy) ++result_.failures["not ended in time"];
   return std::move(result_);
 }
 
-void Load::start(Stream& stream) {
+void Load::start(LoadStream& stream) {
   if (started_ == plan_.requests) return hang_up(stream);
   ++started_;
   stream.sent = 0;
@@ -144,7 +144,7 @@ void Load::start(Stream& stream) {
     send(stream);
 }
 
-void Load::connect(Stream& stream) {
+void Load::connect(LoadStream& stream) {
   stream.socket =
       ::socket(address_.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (stream.socket < 0) return failed(stream, std::string("socket: ") + std::strerror(errno));
@@ -158,12 +158,12 @@ void Load::connect(Stream& stream) {
   watch(stream, EPOLL_CTL_ADD, EPOLLOUT | EPOLLIN);
 }
 
-void Load::hang_up(Stream& stream) {
+void Load::hang_up(LoadStream& stream) {
   if (stream.socket >= 0) ::close(stream.socket);
   stream.socket = -1;
 }
 
-void Load::on_ready(Stream& stream, uint32_t events) {
+void Load::on_ready(LoadStream& stream, uint32_t events) {
   if (stream.socket < 0) return;
   if (stream.connecting) {
     int error = 0;
@@ -177,7 +177,7 @@ void Load::on_ready(Stream& stream, uint32_t events) {
   if (events & EPOLLOUT) send(stream);
 }
 
-void Load::send(Stream& stream) {
+void Load::send(LoadStream& stream) {
   while (stream.sent < request_.size()) {
     const ssize_t sent = ::send(stream.socket, request_.data() + stream.sent,
                                 request_.size() - stream.sent, MSG_NOSIGNAL);
@@ -188,7 +188,7 @@ void Load::send(Stream& stream) {
   watch(stream, EPOLL_CTL_MOD, EPOLLIN);
 }
 
-void Load::receive(Stream& stream) {
+void Load::receive(LoadStream& stream) {
   char piece[16384];
   const ssize_t read = ::recv(stream.socket, piece, sizeof piece, 0);
   if (read < 0 && errno == EAGAIN) return;
@@ -201,7 +201,7 @@ void Load::receive(Stream& stream) {
   understand(stream);
 }
 
-void Load::understand(Stream& stream) {
+void Load::understand(LoadStream& stream) {
   if (!stream.ok) {
     const size_t end = stream.in.find("\r\n\r\n");
     if (end == std::string::npos) return;
@@ -217,7 +217,7 @@ void Load::understand(Stream& stream) {
   if (stream.done && stream.in.find("\r\n0\r\n\r\n") != std::string::npos) ended(stream);
 }
 
-void Load::event(Stream& stream, std::string_view text) {
+void Load::event(LoadStream& stream, std::string_view text) {
   const size_t data = text.find("data: ");
   if (data == text.npos) return;  // a comment
   text.remove_prefix(data + 6);
@@ -248,7 +248,7 @@ void Load::event(Stream& stream, std::string_view text) {
   stream.last_tokens = tokens;
 }
 
-void Load::ended(Stream& stream) {
+void Load::ended(LoadStream& stream) {
   stream.busy = false;
   stream.record.total_s = since(stream.began, Clock::now());
   result_.streams.push_back(stream.record);
@@ -257,7 +257,7 @@ void Load::ended(Stream& stream) {
   free_.push_back(&stream);
 }
 
-void Load::failed(Stream& stream, const std::string& why) {
+void Load::failed(LoadStream& stream, const std::string& why) {
   ++result_.failures[why];
   stream.busy = false;
   stream.connecting = false;

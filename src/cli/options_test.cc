@@ -7,7 +7,7 @@
 namespace rose {
 namespace {
 
-struct Sample {
+struct SampleOptions {
   std::string model;
   int batch = 1;
   int64_t memory_bytes = 0;
@@ -28,8 +28,8 @@ struct Sample {
   }
 };
 
-Result<Sample> parse(const std::vector<std::string>& arguments) {
-  Sample sample;
+Result<SampleOptions> parse(const std::vector<std::string>& arguments) {
+  SampleOptions sample;
   const Result<Parsed> parsed =
       parse_options({"sample", "A sample.", "  rose sample\n"}, sample, arguments);
   if (!parsed) return tl::unexpected<Error>(parsed.error());
@@ -37,7 +37,7 @@ Result<Sample> parse(const std::vector<std::string>& arguments) {
 }
 
 std::string error_of(const std::vector<std::string>& arguments) {
-  const Result<Sample> sample = parse(arguments);
+  const Result<SampleOptions> sample = parse(arguments);
   if (sample) return "(no error)";
   EXPECT_EQ(sample.error().kind, ErrorKind::usage);
   return sample.error().message;

@@ -17,7 +17,7 @@ namespace rose {
 
 namespace {
 
-struct Options {
+struct TopOptions {
   std::string url = "http://127.0.0.1:8000";
   std::string api_key;
   double interval_s = 1;
@@ -34,7 +34,7 @@ struct Options {
   }
 };
 
-Result<std::string> fetch(const Options& options) {
+Result<std::string> fetch(const TopOptions& options) {
   const std::atomic<bool> stop = false;
   std::string text;
   const int status = TRY(http_post(
@@ -135,7 +135,7 @@ void draw(const std::string& url, const Json& look) {
 }  // namespace
 
 Status top_command(Arguments arguments) {
-  Options options;
+  TopOptions options;
   const CommandHelp help = {"top", "Watch a running server.",
                             "  rose top\n"
                             "  rose top --url http://10.0.0.5:8000 --api-key $KEY\n"

@@ -16,7 +16,7 @@ namespace {
 
 TEST(StepTrace, is_json_with_an_event_for_each_step_and_lane) {
   const std::string path =
-      std::filesystem::path(testing::TempDir()) / strf("rose_trace_%d.json", getpid());
+      std::filesystem::path(::testing::TempDir()) / strf("rose_trace_%d.json", getpid());
   {
     auto trace = StepTrace::open(path);
     ASSERT_TRUE(trace) << trace.error().message;
@@ -45,7 +45,7 @@ TEST(StepTrace, is_json_with_an_event_for_each_step_and_lane) {
 
 TEST(StepTrace, a_launcher_tells_of_each_step) {
   const std::string path =
-      std::filesystem::path(testing::TempDir()) / strf("rose_steps_%d.json", getpid());
+      std::filesystem::path(::testing::TempDir()) / strf("rose_steps_%d.json", getpid());
   const Ops& ops = reference_ops();
   ThreadPool threads(1);
   Arena scratch(*ops.device);

@@ -194,7 +194,7 @@ TEST(Config, what_is_wrong_is_named) {
 }
 
 TEST(Config, eos_tokens_are_those_of_both_files) {
-  const std::string folder = strf("%s/rose_config_%d", testing::TempDir().c_str(), getpid());
+  const std::string folder = strf("%s/rose_config_%d", ::testing::TempDir().c_str(), getpid());
   std::filesystem::create_directory(folder);
   const std::string config = folder + "/config.json",
                     generation = folder + "/generation_config.json";

@@ -8,19 +8,14 @@
 
 #include "tensor/safetensors.h"
 #include "testing/model_rig.h"
+#include "testing/watched.h"
 
 namespace rose {
 namespace {
 
 using namespace testing;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;  // an instrumented build: the short prompts
-#else
-constexpr bool kSlow = false;
-#endif
-
-constexpr const char* kDemo = ROSE_SOURCE_DIR "/models/demo";
+constexpr const char* kDemoModel = ROSE_SOURCE_DIR "/models/demo";
 
 class Golden {
  public:
@@ -105,7 +100,7 @@ void expect_same_argmax(const Values& logits, const Values& exact, const Values&
 // The logits of a prompt in f32, by the fastest table (which the tests in f32 check).
 const Values& exact_logits(int i) {
   static std::map<int, Values> known;
-  static ModelRig rig(*available_ops().back(), "f32", kDemo);
+  static ModelRig rig(*available_ops().back(), "f32", kDemoModel);
   if (!known.contains(i)) known[i] = rig.run(Golden().prompt(i)).logits[0];
   return known[i];
 }
@@ -116,7 +111,7 @@ const Values& exact_logits(int i) {
 void expect_golden(const Ops& ops, const char* recipe, double error, int prompts) {
   SCOPED_TRACE(strf("%s %s", ops.name, recipe));
   const Golden golden;
-  ModelRig rig(ops, recipe, kDemo);
+  ModelRig rig(ops, recipe, kDemoModel);
   const bool is_exact = std::string(recipe) == "f32";
   const bool is_host = ops.device == &host_device();
   Values all, all_want;
@@ -147,16 +142,18 @@ void expect_golden(const Ops& ops, const char* recipe, double error, int prompts
 }
 
 // The reference takes seconds for a thousand tokens; the other tables take the long prompts as well.
-TEST(Demo, the_reference_in_f32) { expect_golden(reference_ops(), "f32", 1e-4, kSlow ? 3 : 8); }
+TEST(Demo, the_reference_in_f32) { expect_golden(reference_ops(), "f32", 1e-4, watched() ? 3 : 8); }
 
-TEST(Demo, the_reference_in_bf16) { expect_golden(reference_ops(), "bf16", 2e-2, kSlow ? 1 : 4); }
+TEST(Demo, the_reference_in_bf16) {
+  expect_golden(reference_ops(), "bf16", 2e-2, watched() ? 1 : 4);
+}
 
 TEST(Demo, every_backend_in_f32) {
-  for (const Ops* ops : backends()) expect_golden(*ops, "f32", 1e-4, kSlow ? 5 : 8);
+  for (const Ops* ops : backends()) expect_golden(*ops, "f32", 1e-4, watched() ? 3 : 8);
 }
 
 TEST(Demo, every_backend_in_bf16) {
-  for (const Ops* ops : backends()) expect_golden(*ops, "bf16", 2e-2, kSlow ? 5 : 8);
+  for (const Ops* ops : backends()) expect_golden(*ops, "bf16", 2e-2, watched() ? 3 : 8);
 }
 
 }  // namespace

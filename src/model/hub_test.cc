@@ -13,11 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Hub : public testing::Test {
+class Hub : public ::testing::Test {
  protected:
   Hub()
       : home_(getenv("HOME") ? getenv("HOME") : ""),
-        root_(strf("%s/rose_hub_%d", testing::TempDir().c_str(), getpid())) {
+        root_(strf("%s/rose_hub_%d", ::testing::TempDir().c_str(), getpid())) {
     fs::create_directories(root_);
     for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) unsetenv(name);
     setenv("HOME", (root_ / "home").c_str(), 1);

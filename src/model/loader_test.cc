@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kTiny = ROSE_SOURCE_DIR "/tests/golden/tiny";
+const std::string kTinyModel = ROSE_SOURCE_DIR "/tests/golden/tiny";
 
 struct Stored {
   std::string dtype;
@@ -160,13 +160,13 @@ std::map<std::string, std::string> contents(const LoadedModel& loaded) {
   return rows;
 }
 
-class Loader : public testing::Test {
+class Loader : public ::testing::Test {
  protected:
-  Loader() : folder_(fs::path(testing::TempDir()) / strf("rose_loader_%d", getpid())) {
+  Loader() : folder_(fs::path(::testing::TempDir()) / strf("rose_loader_%d", getpid())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    fs::copy_file(kTiny + "/config.json", folder_ / "config.json");
-    tiny_ = read_tensors(kTiny + "/model.safetensors");
+    fs::copy_file(kTinyModel + "/config.json", folder_ / "config.json");
+    tiny_ = read_tensors(kTinyModel + "/model.safetensors");
   }
   ~Loader() override { fs::remove_all(folder_); }
 
@@ -194,9 +194,9 @@ class Loader : public testing::Test {
 };
 
 TEST_F(Loader, weights_arrive_with_their_values) {
-  const auto loaded = load(kTiny);
+  const auto loaded = load(kTinyModel);
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ(loaded->folder, kTiny);
+  EXPECT_EQ(loaded->folder, kTinyModel);
   EXPECT_EQ(loaded->recipe, recipe_);
   int seen = 0;
   for (const WeightRow& row : loaded->model->weights()) {
@@ -234,7 +234,7 @@ TEST_F(Loader, every_layout_gives_the_same_bytes) {
   Recipe wide = *recipe_;  // in which experts of every file end up in one format
   wide.expert = wide.expert_bf16 = Format::bf16;
   recipe_ = &wide;
-  const auto expected = contents(*load(kTiny));
+  const auto expected = contents(*load(kTinyModel));
 
   const auto check = [&](const char* layout) {
     SCOPED_TRACE(layout);
@@ -247,7 +247,7 @@ TEST_F(Loader, every_layout_gives_the_same_bytes) {
   const auto clear = [&] {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    fs::copy_file(kTiny + "/config.json", folder_ / "config.json");
+    fs::copy_file(kTinyModel + "/config.json", folder_ / "config.json");
   };
 
   write_tensors(folder_ / "model.safetensors", tiny_);

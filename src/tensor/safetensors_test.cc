@@ -249,7 +249,7 @@ TEST(Safetensors, mutated_files_never_do_harm) {
 }
 
 TEST(Safetensors, open_maps_the_bytes_and_names_the_file_in_errors) {
-  const std::string path = strf("%s/rose_safetensors_%d", testing::TempDir().c_str(), getpid());
+  const std::string path = strf("%s/rose_safetensors_%d", ::testing::TempDir().c_str(), getpid());
   const std::vector<uint8_t> file = file_of("{" + entry("a", "U8", "4", "0,4") + "}", 4);
   ASSERT_TRUE(write_file(path, {reinterpret_cast<const char*>(file.data()), file.size()}));
   {

@@ -24,6 +24,8 @@ std::optional<Role> role_named(std::string_view name);
 
 inline constexpr std::string_view kChannelMarker = "<|channel|>";
 inline constexpr std::string_view kConstrainMarker = "<|constrain|>";
+inline constexpr std::string_view kTo = "to=";                // before a recipient
+inline constexpr std::string_view kFunctions = "functions.";  // before a recipient that is a tool
 
 // The special tokens that give a message its shape. Ids differ between vocabularies, names do not.
 struct Specials {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kIdentity = "You are ChatGPT, a large language model trained by OpenAI.";
 constexpr const char* kKnowledgeCutoff = "2024-06";
-constexpr const char* kFunctions = "functions";
+constexpr const char* kFunctionNamespace = "functions";
 constexpr size_t kLongestName = 64;
 
 bool in_name(char c) {
@@ -32,7 +32,7 @@ std::string safe_name(std::string name) {
 }
 
 std::string function(const std::string& name) {
-  const std::string prefix = std::string(kFunctions) + '.';
+  const std::string prefix(kFunctions);
   return name.starts_with(prefix) ? safe_name(name) : prefix + safe_name(name);
 }
 
@@ -105,7 +105,7 @@ class Builder {
         content.instructions = message.content;
     }
     if (!prompt_.tools.empty())
-      content.tools[kFunctions] = {kFunctions, std::nullopt, prompt_.tools};
+      content.tools[kFunctionNamespace] = {kFunctionNamespace, std::nullopt, prompt_.tools};
     if (prompt_.output.kind == OutputFormat::Kind::json_schema) {
       content.response_format = {.name = prompt_.output.name,
                                  .description = prompt_.output.description,

@@ -9,8 +9,6 @@
 namespace rose::harmony {
 namespace {
 
-constexpr std::string_view kTo = "to=";
-
 // As Rust prints a string for debugging: the reference's error shows one so.
 std::string quoted(std::string_view text) {
   std::string out = "\"";

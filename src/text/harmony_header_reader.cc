@@ -8,8 +8,6 @@
 namespace rose::harmony {
 namespace {
 
-constexpr std::string_view kTo = "to=";
-constexpr std::string_view kFunctions = "functions.";
 constexpr std::string_view kAssistant = "assistant";
 constexpr std::string_view kChannels[] = {"analysis", "commentary", "final"};
 constexpr std::string_view kTypes[] = {"json", "code"};

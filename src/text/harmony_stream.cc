@@ -4,12 +4,6 @@
 #include <utility>
 
 namespace rose::harmony {
-namespace {
-
-constexpr std::string_view kFunctions = "functions.";
-
-}  // namespace
-
 EventStream::EventStream(const Tokenizer& tokenizer, const Specials& specials,
                          std::span<const Tool> tools)
     : parser_(tokenizer, specials, Policy::tolerant, Role::assistant) {

@@ -17,7 +17,7 @@ namespace rose {
 namespace {
 
 namespace fs = std::filesystem;
-const std::string kRoot = ROSE_SOURCE_DIR;
+const std::string kSource = ROSE_SOURCE_DIR;
 
 // A file of its own for one test, gone afterwards.
 class Scratch {
@@ -43,7 +43,7 @@ std::string load_error(std::string_view content, const std::string& name = "toke
 }
 
 TEST(VocabularyFile, a_folder_or_a_file) {
-  const std::string text = *read_file(kRoot + "/models/demo/tokenizer.json");
+  const std::string text = *read_file(kSource + "/models/demo/tokenizer.json");
   const Scratch scratch(text);
   EXPECT_EQ(Tokenizer::load(scratch.folder())->vocab(), 2048);
   EXPECT_EQ(Tokenizer::load(scratch.file())->vocab(), 2048);
@@ -62,7 +62,7 @@ struct Small {
   std::string pattern = R"(\\s+|\\S+)";
 
   std::string text() const {
-    const Json demo = *parse_json(*read_file(kRoot + "/models/demo/tokenizer.json"));
+    const Json demo = *parse_json(*read_file(kSource + "/models/demo/tokenizer.json"));
     std::string bytes;
     for (const auto& [token, id] : demo["model"]["vocab"].items())
       if (id < 256) bytes += (bytes.empty() ? "" : ",") + Json(token).dump() + ":" + id.dump();
@@ -161,7 +161,7 @@ TEST(VocabularyFile, a_wrong_file_gives_one_clear_line) {
   ends(load_error("IQ== 0\n", "x.tiktoken"),
        "1 ranks up to 0, where o200k_base has 199998 up to 199997");
   ends(load_error("\x1f\x8b\x08"), "unpacking gzip: the file is cut short");
-  const std::string packed = *read_file(kRoot + "/tests/data/gpt-oss-tokenizer.json.gz");
+  const std::string packed = *read_file(kSource + "/tests/data/gpt-oss-tokenizer.json.gz");
   ends(load_error(packed.substr(0, 100000)), "unpacking gzip: the file is cut short");
 
   const auto error = [](Small small) { return small.error(); };
@@ -202,7 +202,7 @@ TEST(VocabularyFile, a_wrong_file_gives_one_clear_line) {
 // Fixed seeds: cuts, flipped bytes, doubled and lost stretches. Whatever comes of it, it is an error
 // or a tokenizer that works.
 TEST(VocabularyFile, a_damaged_file_never_crashes) {
-  const std::string whole = *read_file(kRoot + "/models/demo/tokenizer.json");
+  const std::string whole = *read_file(kSource + "/models/demo/tokenizer.json");
   const std::string small = Small{.vocabulary = R"(,"ab":256)", .merges = R"(["a b"])"}.text();
   int loaded = 0, refused = 0;
   for (int seed = 0; seed < 1000; ++seed) {

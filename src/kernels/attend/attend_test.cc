@@ -8,7 +8,7 @@ namespace {
 
 using namespace testing;
 
-struct Problem {
+struct AttendProblem {
   int heads, kv_heads, head_dim;
   std::vector<Slice> slices;
   int window = kEveryKey;
@@ -17,7 +17,8 @@ struct Problem {
 };
 
 // The result, or with `magnitudes` the sum of p |v|.
-Values attended(const Ops& ops, const Problem& p, DType type, DType kv, bool magnitudes = false) {
+Values attended(const Ops& ops, const AttendProblem& p, DType type, DType kv,
+                bool magnitudes = false) {
   Rig rig(ops);
   int seqs = 0, longest = 0;
   for (const Slice& slice : p.slices) {
@@ -121,7 +122,7 @@ TEST(Attend, the_window_holds_exactly_its_keys) {
 // Decoding and chunks, borders of pages and of the window, several sequences, the models' heads, large
 // scores.
 TEST(Attend, backends_agree_with_the_reference) {
-  const Problem kProblems[] = {
+  const AttendProblem kProblems[] = {
       {1, 1, 64, {{0, 0, 1}}},
       {4, 2, 16, {{0, 0, 10}}, 4, Pool::sliding},
       {16, 2, 64, {{0, 0, 70}}, 128, Pool::sliding},
@@ -136,7 +137,7 @@ TEST(Attend, backends_agree_with_the_reference) {
   const std::pair<DType, DType> kTypes[] = {
       {DType::f32, DType::f32}, {DType::f32, DType::bf16}, {DType::bf16, DType::bf16}};
   for (const auto& [type, kv] : kTypes)
-    for (const Problem& p : kProblems) {
+    for (const AttendProblem& p : kProblems) {
       int longest = 0;
       for (const Slice& slice : p.slices) longest = std::max(longest, slice.first + slice.count);
       // A score's error: of a sum of head_dim products. Norms of normal vectors are near
@@ -194,7 +195,7 @@ TEST(Attend, a_token_does_not_depend_on_its_neighbours) {
 // With `rope`, the same as rotating and storing first: sequences that feed one token each (decoding), with a
 // page that has just begun and one that is full, several tokens a sequence, prompts, the window.
 TEST(Attend, rotates_and_stores_first) {
-  const Problem kProblems[] = {
+  const AttendProblem kProblems[] = {
       {4, 2, 16, {{0, 60, 1}}},
       {64, 8, 64, {{0, 300, 1}, {1, 64, 1}, {2, 63, 1}, {3, 0, 1}}},
       {64, 8, 64, {{0, 300, 1}, {1, 7, 1}}, 128, Pool::sliding},
@@ -205,7 +206,7 @@ TEST(Attend, rotates_and_stores_first) {
   };
   for (const Ops* ops : backends())
     for (const auto& [type, kv] : {std::pair(DType::f32, DType::bf16), {DType::bf16, DType::bf16}})
-      for (const Problem& p : kProblems) {
+      for (const AttendProblem& p : kProblems) {
         SCOPED_TRACE(strf("%s %s kv=%s heads=%d/%d head_dim=%d window=%d", ops->name, name_of(type),
                           name_of(kv), p.heads, p.kv_heads, p.head_dim, p.window));
         int seqs = 0, longest = 0;

@@ -9,8 +9,8 @@ namespace {
 
 using namespace testing;
 
-constexpr Format kFormats[] = {Format::bf16,     Format::q8,        Format::mxfp4,
-                               Format::mxfp4_q8, Format::mxfp4_fp8, Format::fp8_block};
+constexpr Format kExpertFormats[] = {Format::bf16,     Format::q8,        Format::mxfp4,
+                                     Format::mxfp4_q8, Format::mxfp4_fp8, Format::fp8_block};
 
 // Gate and up through the bias of one expert with no weights; the second matrix passes 32 values on.
 Values gated(const Ops& ops, const std::vector<float>& gate_up, float limit) {
@@ -60,7 +60,7 @@ TEST(Experts, the_gate_by_hand) {
 // The inputs and the first matrix are not negative, so gates and ups are sums of magnitudes: their
 // relative error is that of the sum, and the result of the magnitudes of the second matrix bounds the
 // error of the whole.
-struct Problem {
+struct ExpertsProblem {
   int tokens, experts, top_k, hidden, ffn;
   bool one_expert = false;  // every token's first is expert 1
 };
@@ -71,7 +71,7 @@ enum class Of {
   saturated
 };  // |W2| and |b2|; and with every gate and up at its limit
 
-Values result(const Ops& ops, const Problem& p, Format format, DType type, Of of) {
+Values result(const Ops& ops, const ExpertsProblem& p, Format format, DType type, Of of) {
   Rig rig(ops);
   const auto normals = [](int64_t count, uint64_t key, bool magnitudes, float size) {
     std::vector<float> values;
@@ -106,7 +106,7 @@ Values result(const Ops& ops, const Problem& p, Format format, DType type, Of of
 
 // One token (decoding), few, a chunk with several tokens an expert, all tokens on one expert, experts
 // without tokens, the demo model's sizes, a ragged width, no tokens.
-constexpr Problem kProblems[] = {
+constexpr ExpertsProblem kProblems[] = {
     {1, 4, 2, 64, 64},   {1, 16, 4, 192, 192}, {3, 16, 4, 192, 192},     {40, 16, 4, 192, 96},
     {70, 4, 2, 96, 160}, {2, 8, 1, 32, 32},    {33, 5, 2, 64, 64, true}, {0, 4, 2, 64, 64},
 };
@@ -117,9 +117,9 @@ Values scaled(Values values, double factor) {
 }
 
 TEST(Experts, backends_agree_with_the_reference) {
-  for (const Format format : kFormats)
+  for (const Format format : kExpertFormats)
     for (const DType type : {DType::f32, DType::bf16})
-      for (const Problem& p : kProblems) {
+      for (const ExpertsProblem& p : kProblems) {
         const Values want = result(reference_ops(), p, format, type, Of::result);
         const Values sums = result(reference_ops(), p, format, type, Of::magnitudes);
         // Relative to the gate and the up, `a` moves by at most 1.3 and 1 times their error; then the
@@ -162,7 +162,7 @@ TEST(Experts, backends_agree_with_the_reference) {
 
 TEST(Experts, a_token_does_not_depend_on_its_neighbours) {
   for (const Ops* ops : available_ops())
-    for (const Format format : kFormats) {
+    for (const Format format : kExpertFormats) {
       if (!keeps(*ops, format)) continue;
       SCOPED_TRACE(strf("%s %s", ops->name, name_of(format)));
       Rig rig(*ops);

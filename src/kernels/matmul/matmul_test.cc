@@ -8,8 +8,9 @@ namespace {
 
 using namespace testing;
 
-constexpr Format kFormats[] = {Format::bf16, Format::q8,        Format::mxfp4,    Format::mxfp4_q8,
-                               Format::fp8,  Format::mxfp4_fp8, Format::fp8_block};
+constexpr Format kMatmulFormats[] = {Format::bf16,     Format::q8,  Format::mxfp4,
+                                     Format::mxfp4_q8, Format::fp8, Format::mxfp4_fp8,
+                                     Format::fp8_block};
 
 TEST(Matmul, by_hand) {
   Rig rig(reference_ops());
@@ -59,12 +60,12 @@ TEST(Matmul, adds_the_rounded_result) {
   }
 }
 
-struct Shape {
+struct MatmulShape {
   int tokens, rows, columns;
 };
 
 // The result for one of the random problems; with `magnitudes`, the sum of |x w| + |bias| instead.
-Values product(const Ops& ops, Format format, DType type, Shape shape, bool magnitudes) {
+Values product(const Ops& ops, Format format, DType type, MatmulShape shape, bool magnitudes) {
   Rig rig(ops);
   const auto [tokens, rows, columns] = shape;
   std::vector<float> x, bias;
@@ -85,13 +86,13 @@ Values product(const Ops& ops, Format format, DType type, Shape shape, bool magn
 // One token and small batches (decoding), a block of them and a ragged one (prefill), rows and columns
 // that fill no block, the models' own sizes, no tokens.
 TEST(Matmul, backends_agree_with_the_reference) {
-  constexpr Shape kShapes[] = {{1, 1, 32},    {1, 192, 192},   {1, 130, 2880}, {2, 33, 64},
-                               {3, 65, 192},  {4, 64, 96},     {5, 7, 160},    {7, 31, 320},
-                               {8, 128, 192}, {9, 100, 1024},  {33, 64, 192},  {64, 130, 96},
-                               {65, 48, 288}, {200, 130, 192}, {0, 16, 32}};
-  for (const Format format : kFormats)
+  constexpr MatmulShape kShapes[] = {{1, 1, 32},    {1, 192, 192},   {1, 130, 2880}, {2, 33, 64},
+                                     {3, 65, 192},  {4, 64, 96},     {5, 7, 160},    {7, 31, 320},
+                                     {8, 128, 192}, {9, 100, 1024},  {33, 64, 192},  {64, 130, 96},
+                                     {65, 48, 288}, {200, 130, 192}, {0, 16, 32}};
+  for (const Format format : kMatmulFormats)
     for (const DType type : {DType::f32, DType::bf16})
-      for (const Shape& shape : kShapes) {
+      for (const MatmulShape& shape : kShapes) {
         const Values want = product(reference_ops(), format, type, shape, false);
         Values bound = product(reference_ops(), format, type, shape, true);
         // Activations that may be rounded to E4M3: by half a unit of 3 bits, 2^-4, each; together by far
@@ -117,7 +118,7 @@ TEST(Matmul, any_number_of_columns_in_bf16) {
   for (const Ops* ops : backends())
     for (const int columns : {1, 7, 17, 63, 100}) {
       SCOPED_TRACE(strf("%s columns=%d", ops->name, columns));
-      const Shape shape = {3, 20, columns};
+      const MatmulShape shape = {3, 20, columns};
       Values bound = product(reference_ops(), Format::bf16, DType::f32, shape, true);
       for (float& value : bound.at) value *= float(Tolerance::dot(columns));
       EXPECT_TRUE(close(product(*ops, Format::bf16, DType::f32, shape, false),
@@ -128,10 +129,10 @@ TEST(Matmul, any_number_of_columns_in_bf16) {
 
 // Every variant that a number of tokens may choose: what was there, plus what it gives without `add`.
 TEST(Matmul, adding_gives_the_sum) {
-  constexpr Shape kShapes[] = {{1, 130, 192}, {3, 64, 96},   {8, 128, 192}, {12, 100, 192},
-                               {33, 65, 128}, {40, 128, 64}, {200, 130, 64}};
+  constexpr MatmulShape kShapes[] = {{1, 130, 192}, {3, 64, 96},   {8, 128, 192}, {12, 100, 192},
+                                     {33, 65, 128}, {40, 128, 64}, {200, 130, 64}};
   for (const Ops* ops : available_ops())
-    for (const Format format : kFormats)
+    for (const Format format : kMatmulFormats)
       for (const DType type : {DType::f32, DType::bf16})
         for (const auto& [tokens, rows, columns] : kShapes) {
           if (!keeps(*ops, format)) continue;
@@ -160,7 +161,7 @@ TEST(Matmul, adding_gives_the_sum) {
 // Logits stay f32 whatever the activations are.
 TEST(Matmul, bf16_activations_with_an_f32_result) {
   for (const Ops* ops : backends())
-    for (const Format format : kFormats) {
+    for (const Format format : kMatmulFormats) {
       if (!keeps(*ops, format)) continue;
       SCOPED_TRACE(strf("%s %s", ops->name, name_of(format)));
       const auto logits = [&](const Ops& on) {
@@ -180,7 +181,7 @@ TEST(Matmul, bf16_activations_with_an_f32_result) {
 // Sampling with a seed promises a result independent of the batch, so a row's bits must be as well.
 TEST(Matmul, a_row_does_not_depend_on_its_neighbours) {
   for (const Ops* ops : available_ops())
-    for (const Format format : kFormats) {
+    for (const Format format : kMatmulFormats) {
       if (!keeps(*ops, format)) continue;
       SCOPED_TRACE(strf("%s %s", ops->name, name_of(format)));
       Rig rig(*ops);
@@ -197,7 +198,7 @@ TEST(Matmul, a_row_does_not_depend_on_its_neighbours) {
 
 TEST(Matmul, a_broken_number_stays_visible) {
   for (const Ops* ops : available_ops())
-    for (const Format format : kFormats)
+    for (const Format format : kMatmulFormats)
       for (const float broken :
            {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
         if (!keeps(*ops, format)) continue;

@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing;
 
-struct Problem {
+struct RopeProblem {
   int heads, kv_heads, head_dim;
   std::vector<Slice> slices;
   Pool pool = Pool::full;
@@ -21,14 +21,14 @@ struct Stored {
 };
 
 // The inputs before the rotation, row by row.
-std::vector<float> inputs(const Problem& p, int tokens) {
+std::vector<float> inputs(const RopeProblem& p, int tokens) {
   std::vector<float> x;
   for (int i = 0; i < tokens * (p.heads + 2 * p.kv_heads) * p.head_dim; ++i)
     x.push_back(normal_number(1, uint64_t(i)));
   return x;
 }
 
-Stored stored(const Ops& ops, const Problem& p, DType type, DType kv) {
+Stored stored(const Ops& ops, const RopeProblem& p, DType type, DType kv) {
   Rig rig(ops);
   int seqs = 0, longest = 0;
   for (const Slice& slice : p.slices) {
@@ -115,7 +115,7 @@ TEST(RopeStore, pairs_are_halves_of_a_head) {
 
 // Decoding, chunks, several sequences, page borders, both pools, the models' own heads, long positions.
 TEST(RopeStore, backends_agree_with_the_reference) {
-  const Problem kProblems[] = {
+  const RopeProblem kProblems[] = {
       {2, 1, 8, {{0, 0, 1}}},
       {4, 2, 16, {{0, 60, 9}, {1, 0, 3}}},
       {16, 2, 64, {{0, 0, 70}, {2, 127, 1}, {1, 63, 2}}, Pool::sliding},
@@ -127,7 +127,7 @@ TEST(RopeStore, backends_agree_with_the_reference) {
       {DType::f32, DType::f32}, {DType::f32, DType::bf16}, {DType::bf16, DType::bf16}};
   for (const Ops* ops : backends())
     for (const auto& [type, kv] : kTypes)
-      for (const Problem& p : kProblems) {
+      for (const RopeProblem& p : kProblems) {
         SCOPED_TRACE(strf("%s %s kv=%s heads=%d/%d head_dim=%d", ops->name, name_of(type),
                           name_of(kv), p.heads, p.kv_heads, p.head_dim));
         // The functions cos and sin are good to two units of f32, so a rounded one may be a unit of bf16

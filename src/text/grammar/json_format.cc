@@ -40,6 +40,16 @@ constexpr Format kFormats[] = {
     {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
 };
 
+#undef DATE
+#undef TIME
+#undef COUNT
+#undef CLOCK
+#undef LABEL
+#undef HOST
+#undef OCTET
+#undef H
+#undef URL_CHAR
+
 }  // namespace
 
 const char* format_pattern(std::string_view format) {

@@ -11,8 +11,8 @@ namespace rose::grammar {
 
 namespace {
 
-constexpr int kMaxDepth = 16;    // of allOf in allOf
-constexpr int kMaxAdded = 2000;  // schemas that are merged into others
+constexpr int kMaxMergeDepth = 16;  // of allOf in allOf
+constexpr int kMaxAdded = 2000;     // schemas that are merged into others
 
 // Beside the merged keywords while a merge goes on: the names that each schema with
 // "additionalProperties": false lets through.
@@ -65,7 +65,7 @@ Result<const Json*> SchemaMerger::merge(const Json& schema) {
 Status SchemaMerger::add(const Json& schema, int depth, Json& into) {
   if (schema.is_boolean() && schema.get<bool>()) return Done{};
   if (!schema.is_object()) return refuse("'allOf' must be a list of schemas that are objects");
-  if (depth > kMaxDepth || ++added_ > kMaxAdded)
+  if (depth > kMaxMergeDepth || ++added_ > kMaxAdded)
     return refuse("'allOf' within 'allOf' goes too deep, or leads back to itself");
   if (const auto reference = schema.find("$ref"); reference != schema.end()) {
     if (!reference->is_string()) return refuse("'$ref' must be a string");
@@ -168,7 +168,7 @@ Status SchemaMerger::settle_others(Json& into) {
 bool SchemaMerger::exclude_each_other(const Json& one, const Json& other) const {
   const auto resolved = [&](const Json& schema) {
     const Json* at = &schema;
-    for (int hops = 0; hops < kMaxDepth && at->is_object() && at->contains("$ref"); ++hops) {
+    for (int hops = 0; hops < kMaxMergeDepth && at->is_object() && at->contains("$ref"); ++hops) {
       if (!(*at)["$ref"].is_string()) return at;
       const auto target = resolve_reference(root_, (*at)["$ref"].get<std::string>());
       if (!target) return at;
