@@ -13,7 +13,7 @@ namespace rose {
 
 namespace {
 
-void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
+void prepare_chat(ApiContext& context, const Json& body, Prepared& prepared) {
   ChatRequest chat = parse_chat_request(body, context.tokenizer.vocab(), prepared.problem);
   prepared.ignored = chat.ignored;
   if (prepared.problem) return;
@@ -56,7 +56,7 @@ Json render(ApiContext& context, const Json& body, Problem& problem) {
 }  // namespace
 
 void post_chat_completions(ApiContext& context, Exchange exchange) {
-  answer_by_generation(context, std::move(exchange), prepare);
+  answer_by_generation(context, std::move(exchange), prepare_chat);
 }
 
 // The exact prompt of a chat request, as text and as tokens.

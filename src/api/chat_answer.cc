@@ -9,7 +9,7 @@ namespace rose {
 
 namespace {
 
-using Kind = ChatEvent::Kind;
+using EventKind = ChatEvent::Kind;
 
 // Both names that clients look for.
 void append_reasoning(std::string& out, std::string_view text) {
@@ -48,13 +48,13 @@ class ChatBody final : public Answer {
   void deltas(const Generation&, int choice, std::vector<Delta> deltas) override {
     Collected& into = choices_[size_t(choice)];
     for (Delta& delta : deltas) switch (delta.kind) {
-        case Kind::reasoning: into.reasoning += delta.text; break;
-        case Kind::content:
+        case EventKind::reasoning: into.reasoning += delta.text; break;
+        case EventKind::content:
           into.content += delta.text;
           std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(into.tokens));
           break;
-        case Kind::tool_call: into.calls.push_back({delta.call_id, delta.text, {}}); break;
-        case Kind::tool_arguments:
+        case EventKind::tool_call: into.calls.push_back({delta.call_id, delta.text, {}}); break;
+        case EventKind::tool_arguments:
           if (!into.calls.empty()) into.calls.back().arguments += delta.text;
       }
   }
@@ -205,16 +205,16 @@ class ChatStream final : public Answer {
  private:
   void append_delta(const Delta& delta) {
     switch (delta.kind) {
-      case Kind::reasoning: append_reasoning(chunk_, delta.text); break;
-      case Kind::content: append_field(chunk_, "content", delta.text); break;
-      case Kind::tool_call:
+      case EventKind::reasoning: append_reasoning(chunk_, delta.text); break;
+      case EventKind::content: append_field(chunk_, "content", delta.text); break;
+      case EventKind::tool_call:
         chunk_ += strf("\"tool_calls\":[{\"index\":%d", delta.tool_index);
         append_field(chunk_, "id", delta.call_id);
         chunk_ += ",\"type\":\"function\",\"function\":{";
         append_field(chunk_, "name", delta.text);
         chunk_ += ",\"arguments\":\"\"}}]";
         break;
-      case Kind::tool_arguments:
+      case EventKind::tool_arguments:
         chunk_ += strf("\"tool_calls\":[{\"index\":%d,\"function\":{", delta.tool_index);
         append_field(chunk_, "arguments", delta.text);
         chunk_ += "}}]";

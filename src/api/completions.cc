@@ -123,7 +123,7 @@ void plan(ApiContext& context, TurnRequest& turn, std::vector<std::vector<int>> 
   }
 }
 
-void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
+void prepare_completion(ApiContext& context, const Json& body, Prepared& prepared) {
   Fields fields(body, "", prepared.problem);
   check_names(body, {completions_fields(), generate_fields(), output_fields()}, fields,
               prepared.ignored);
@@ -163,7 +163,7 @@ void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
 KnownFields completions_fields() { return kCompletions; }
 
 void post_completions(ApiContext& context, Exchange exchange) {
-  answer_by_generation(context, std::move(exchange), prepare);
+  answer_by_generation(context, std::move(exchange), prepare_completion);
 }
 
 }  // namespace rose

@@ -110,7 +110,7 @@ class MessagesAnswer final : public Answer {
   bool accepted_ = false;
 };
 
-void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
+void prepare_message(ApiContext& context, const Json& body, Prepared& prepared) {
   TurnRequest request = parse_messages_request(body, context.tokenizer.vocab(), prepared.problem);
   prepared.ignored = request.ignored;
   if (prepared.problem) return;
@@ -137,7 +137,7 @@ Json count_tokens(ApiContext& context, const Json& body, Problem& problem) {
 }  // namespace
 
 void post_messages(ApiContext& context, Exchange exchange) {
-  answer_by_generation(context, std::move(exchange), prepare);
+  answer_by_generation(context, std::move(exchange), prepare_message);
 }
 void post_count_tokens(ApiContext& context, Exchange exchange) {
   answer_by_json(context, std::move(exchange), count_tokens);

@@ -7,7 +7,7 @@ namespace rose {
 
 namespace {
 
-using Role = ChatMessage::Role;
+using MessageRole = ChatMessage::Role;
 
 // clang-format off
 constexpr KnownField kMessages[] = {
@@ -30,12 +30,12 @@ void read_block(Fields block, ChatMessage& message, std::vector<ChatMessage>& re
     if (!block.has("text")) block.wrong("text", "is missing");
     block.read("text", text);
     message.content += text;
-  } else if (type == "thinking" && message.role == Role::assistant) {
+  } else if (type == "thinking" && message.role == MessageRole::assistant) {
     block.read("thinking", text);
     join(message.reasoning, text);
-  } else if (type == "redacted_thinking" && message.role == Role::assistant) {
+  } else if (type == "redacted_thinking" && message.role == MessageRole::assistant) {
     // Another server's: nothing of it can be read here.
-  } else if (type == "tool_use" && message.role == Role::assistant) {
+  } else if (type == "tool_use" && message.role == MessageRole::assistant) {
     ToolCall call;
     block.read("id", call.id);
     block.read("name", call.name);
@@ -44,8 +44,8 @@ void read_block(Fields block, ChatMessage& message, std::vector<ChatMessage>& re
     call.arguments =
         input ? input->is_string() ? input->get<std::string>() : dump_json(*input) : "{}";
     message.tool_calls.push_back(std::move(call));
-  } else if (type == "tool_result" && message.role == Role::user) {
-    ChatMessage result{.role = Role::tool};
+  } else if (type == "tool_result" && message.role == MessageRole::user) {
+    ChatMessage result{.role = MessageRole::tool};
     block.read("tool_use_id", result.tool_call_id);
     if (result.tool_call_id.empty()) block.wrong("tool_use_id", "is missing");
     result.content = read_text(block, "content");
@@ -60,9 +60,9 @@ void read_message(Fields fields, std::vector<ChatMessage>& messages) {
   std::string role;
   fields.read("role", role);
   if (role == "assistant")
-    message.role = Role::assistant;
+    message.role = MessageRole::assistant;
   else if (role == "system")
-    message.role = Role::system;
+    message.role = MessageRole::system;
   else if (role != "user")
     return fields.wrong(
         "role", role.empty() ? "is missing"
@@ -91,7 +91,8 @@ void read_message(Fields fields, std::vector<ChatMessage>& messages) {
 
 void read_messages(Fields& fields, TurnRequest& into) {
   const std::string system = read_text(fields, "system");
-  if (!system.empty()) into.prompt.messages.push_back({.role = Role::system, .content = system});
+  if (!system.empty())
+    into.prompt.messages.push_back({.role = MessageRole::system, .content = system});
   const Json* messages = fields.array("messages");
   if (!messages || messages->empty()) return fields.wrong("messages", "is missing or empty");
   for (size_t i = 0; i < messages->size() && !fields.problem(); ++i) {
@@ -185,7 +186,7 @@ TurnRequest parse_messages_request(const Json& body, int vocab, Problem& problem
   read_generate_fields(fields, vocab, request.generate);
   read_stops(fields, "stop_sequences", request.generate.stop);
   const std::vector<ChatMessage>& sent = request.prompt.messages;
-  if (!sent.empty() && sent.back().role == Role::assistant && !sent.back().content.empty())
+  if (!sent.empty() && sent.back().role == MessageRole::assistant && !sent.back().content.empty())
     continue_last_message(fields, "messages", request);
   return request;
 }

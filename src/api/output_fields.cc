@@ -9,7 +9,7 @@ namespace {
 
 using Kind = OutputFormat::Kind;
 
-constexpr size_t kMaxChoices = 10'000;
+constexpr size_t kMaxChoiceTexts = 10'000;
 
 class Reader {
  public:
@@ -138,8 +138,8 @@ class Reader {
 
   void choice(Fields& fields, const char* name, const Json& value) {
     into_.format.kind = Kind::choice;
-    if (!value.is_array() || value.empty() || value.size() > kMaxChoices)
-      return fields.wrong(name, strf("wanted a list of 1 to %zu strings", kMaxChoices));
+    if (!value.is_array() || value.empty() || value.size() > kMaxChoiceTexts)
+      return fields.wrong(name, strf("wanted a list of 1 to %zu strings", kMaxChoiceTexts));
     for (const Json& text : value) {
       if (!text.is_string())
         return fields.wrong(name, "has " + kind_of(text) + ", wanted strings only");

@@ -7,7 +7,7 @@ namespace rose {
 
 namespace {
 
-using Role = ChatMessage::Role;
+using MessageRole = ChatMessage::Role;
 
 void join(std::string& text, const std::string& more) {
   if (!text.empty() && !more.empty()) text += kMessageJoint;
@@ -20,13 +20,13 @@ void message(Fields& item, std::vector<ChatMessage>& messages) {
   ChatMessage message;
   message.content = read_text(item, "content");
   if (role == "user")
-    message.role = Role::user;
+    message.role = MessageRole::user;
   else if (role == "assistant")
-    message.role = Role::assistant;
+    message.role = MessageRole::assistant;
   else if (role == "system")
-    message.role = Role::system;
+    message.role = MessageRole::system;
   else if (role == "developer")
-    message.role = Role::developer;
+    message.role = MessageRole::developer;
   else
     return item.wrong("role", role.empty() ? "is missing"
                                            : "'" + role.substr(0, 80) +
@@ -34,7 +34,7 @@ void message(Fields& item, std::vector<ChatMessage>& messages) {
                                                  "developer");
   // The thought before an answer belongs to it.
   ChatMessage* last = messages.empty() ? nullptr : &messages.back();
-  if (message.role == Role::assistant && last && last->role == Role::assistant &&
+  if (message.role == MessageRole::assistant && last && last->role == MessageRole::assistant &&
       last->content.empty() && last->tool_calls.empty())
     last->content = std::move(message.content);
   else
@@ -48,15 +48,16 @@ void reasoning(Fields& item, std::vector<ChatMessage>& messages) {
   if (text.empty()) text = read_text(item, "summary");
   if (text.empty()) return;
   ChatMessage* last = messages.empty() ? nullptr : &messages.back();
-  if (last && last->role == Role::assistant && last->content.empty() && last->tool_calls.empty())
+  if (last && last->role == MessageRole::assistant && last->content.empty() &&
+      last->tool_calls.empty())
     return join(last->reasoning, text);
-  messages.push_back({.role = Role::assistant, .reasoning = std::move(text)});
+  messages.push_back({.role = MessageRole::assistant, .reasoning = std::move(text)});
 }
 
 void add_call(ToolCall call, std::vector<ChatMessage>& messages) {
   // What the assistant thought and said just before is of the same turn: words before a call are no answer.
-  ChatMessage turn{.role = Role::assistant};
-  while (!messages.empty() && messages.back().role == Role::assistant &&
+  ChatMessage turn{.role = MessageRole::assistant};
+  while (!messages.empty() && messages.back().role == MessageRole::assistant &&
          messages.back().tool_calls.empty()) {
     join(messages.back().reasoning, turn.reasoning);
     join(messages.back().content, turn.content);
@@ -64,7 +65,7 @@ void add_call(ToolCall call, std::vector<ChatMessage>& messages) {
     messages.pop_back();
   }
   if (turn.reasoning.empty() && turn.content.empty() && !messages.empty() &&
-      messages.back().role == Role::assistant) {
+      messages.back().role == MessageRole::assistant) {
     messages.back().tool_calls.push_back(std::move(call));
     return;
   }
@@ -100,7 +101,7 @@ void custom_call(Fields& item, std::vector<ChatMessage>& messages) {
 }
 
 void function_output(Fields& item, std::vector<ChatMessage>& messages) {
-  ChatMessage message{.role = Role::tool};
+  ChatMessage message{.role = MessageRole::tool};
   item.read("call_id", message.tool_call_id);
   if (message.tool_call_id.empty()) item.wrong("call_id", "is missing");
   const Json* output = item.find("output");

@@ -77,7 +77,7 @@ void check_storing(const ApiContext& context, ResponsesRequest& request, Problem
                  .param = "background"});
 }
 
-void prepare(ApiContext& context, const Json& body, Prepared& prepared) {
+void prepare_response(ApiContext& context, const Json& body, Prepared& prepared) {
   Problem& problem = prepared.problem;
   ResponsesRequest request = parse_responses_request(body, context.tokenizer.vocab(), problem);
   prepared.ignored = request.ignored;
@@ -239,7 +239,7 @@ Json count_input(ApiContext& context, const std::string& owner, const Json& body
 }  // namespace
 
 void post_responses(ApiContext& context, Exchange exchange) {
-  answer_by_generation(context, std::move(exchange), prepare);
+  answer_by_generation(context, std::move(exchange), prepare_response);
 }
 
 void post_input_tokens(ApiContext& context, Exchange exchange) {

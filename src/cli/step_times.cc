@@ -13,7 +13,7 @@ namespace rose {
 
 namespace {
 
-double now_seconds() {
+double clock_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -96,7 +96,7 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
   }
   const auto launcher = TRY(make_launcher(runtime, cache, 1));
   for (int i = 0; i < warmup + repeats; ++i) {
-    const double start = now_seconds();
+    const double start = clock_seconds();
     double device = 0;
     int64_t under_way = -1;
     const auto land = [&] {
@@ -112,7 +112,7 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
     }
     land();
     if (i < warmup) continue;
-    times.seconds.push_back(now_seconds() - start);
+    times.seconds.push_back(clock_seconds() - start);
     times.device_seconds.push_back(device);
   }
   return times;
@@ -130,7 +130,7 @@ Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warm
     const int64_t next =
         launcher->launch(make_step(runtime, cache, batch, 1, context - 1, uint64_t(i)));
     if (under_way >= 0) launcher->land(under_way);
-    const double now = now_seconds();
+    const double now = clock_seconds();
     if (i > warmup) {
       times.seconds.push_back(now - before);
       times.device_seconds.push_back(launcher->device_seconds(under_way));
@@ -145,10 +145,10 @@ Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warm
 namespace {
 
 // Wide loads into eight registers: with less a core waits for its own additions, not for the memory.
-using Words = uint64_t __attribute__((vector_size(32)));
+using WideWords = uint64_t __attribute__((vector_size(32)));
 
-[[gnu::always_inline]] inline uint64_t read_words(const Words* words, int64_t count) {
-  Words sums[8] = {};
+[[gnu::always_inline]] inline uint64_t read_words(const WideWords* words, int64_t count) {
+  WideWords sums[8] = {};
   for (int64_t i = 0; i + 8 <= count; i += 8) {
     for (int ahead = 128; ahead < 136; ahead += 2)  // 4 KiB: hardware does not look past a page
       __builtin_prefetch(words + i + ahead);
@@ -158,11 +158,11 @@ using Words = uint64_t __attribute__((vector_size(32)));
   return sums[0][0] ^ sums[0][1] ^ sums[0][2] ^ sums[0][3];
 }
 
-[[gnu::target("avx2")]] uint64_t read_avx2(const Words* words, int64_t count) {
+[[gnu::target("avx2")]] uint64_t read_avx2(const WideWords* words, int64_t count) {
   return read_words(words, count);
 }
 
-uint64_t read_plain(const Words* words, int64_t count) { return read_words(words, count); }
+uint64_t read_plain(const WideWords* words, int64_t count) { return read_words(words, count); }
 
 }  // namespace
 
@@ -178,13 +178,13 @@ double measure_read_bandwidth(int thread_count) {
   const auto read = __builtin_cpu_supports("avx2") ? read_avx2 : read_plain;
   double best = 1e30;
   for (int repeat = 0; repeat < 6; ++repeat) {
-    const double start = now_seconds();
+    const double start = clock_seconds();
     threads.parallel_for(kBytes, 1 << 20, [&](int64_t begin, int64_t end) {
-      const volatile uint64_t keep = read(reinterpret_cast<const Words*>(bytes + begin),
-                                          (end - begin) / int64_t(sizeof(Words)));
+      const volatile uint64_t keep = read(reinterpret_cast<const WideWords*>(bytes + begin),
+                                          (end - begin) / int64_t(sizeof(WideWords)));
       (void)keep;
     });
-    best = std::min(best, now_seconds() - start);
+    best = std::min(best, clock_seconds() - start);
   }
   return double(kBytes) / best;
 }

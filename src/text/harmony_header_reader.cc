@@ -14,7 +14,7 @@ constexpr std::string_view kTypes[] = {"json", "code"};
 
 bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_alnum(char c) { return is_alpha(c) || (c >= '0' && c <= '9'); }
-bool in_name(char c) {
+bool in_function_name(char c) {
   return is_alnum(c) || std::string_view("_.-:/$@").find(c) != std::string_view::npos;
 }
 
@@ -238,7 +238,7 @@ size_t HeaderReader::element(std::string_view word, Reading reading) {
     std::string_view name = word.substr(kTo.size());
     if (prose && !name.starts_with(kFunctions)) return 0;
     size_t end = 0;
-    while (end < name.size() && in_name(name[end])) ++end;
+    while (end < name.size() && in_function_name(name[end])) ++end;
     if (end > 0) header_.recipient = std::string(name.substr(0, end));
     return kTo.size() + end;
   }
@@ -246,7 +246,7 @@ size_t HeaderReader::element(std::string_view word, Reading reading) {
   const bool certain = reading == Reading::header;
   if (certain && !header_.recipient && word.starts_with(kFunctions)) {
     size_t end = 0;
-    while (end < word.size() && in_name(word[end])) ++end;
+    while (end < word.size() && in_function_name(word[end])) ++end;
     header_.recipient = std::string(word.substr(0, end));
     return end;
   }

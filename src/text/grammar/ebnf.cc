@@ -16,9 +16,9 @@ bool in_name(char c) {
          c == '-';
 }
 
-class Parser {
+class EbnfParser {
  public:
-  Parser(Grammar& grammar, std::string_view text) : grammar_(grammar), in_(text) {}
+  EbnfParser(Grammar& grammar, std::string_view text) : grammar_(grammar), in_(text) {}
 
   Result<Expr> parse() {
     std::string first;
@@ -144,7 +144,7 @@ Result<Expr> ebnf(Grammar& grammar, std::string_view text) {
   if (text.size() > kMaxText)
     return fail(ErrorKind::invalid,
                 strf("a grammar of %zu bytes, the limit is %zu", text.size(), kMaxText));
-  return Parser(grammar, text).parse();
+  return EbnfParser(grammar, text).parse();
 }
 
 }  // namespace rose::grammar

@@ -37,9 +37,9 @@ std::string one_line(std::string text) {
   return text;
 }
 
-class Compiler {
+class SchemaCompiler {
  public:
-  Compiler(Grammar& grammar, const Json& root)
+  SchemaCompiler(Grammar& grammar, const Json& root)
       : grammar_(grammar), json_(grammar), root_(root), merger_(root) {}
 
   // Parts are done one after another, not one inside the other: a chain of $refs is no recursion.
@@ -256,7 +256,7 @@ class Compiler {
 }  // namespace
 
 Result<Expr> json_schema(Grammar& grammar, const Json& schema) {
-  return Compiler(grammar, schema).run();
+  return SchemaCompiler(grammar, schema).run();
 }
 
 Expr json_object(Grammar& grammar) { return JsonRules(grammar).object(); }

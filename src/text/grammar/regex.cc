@@ -10,9 +10,9 @@ namespace {
 // What '.' does not match, in any dialect.
 const CharSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x85, 0x85}, {0x2028, 0x2029}};
 
-class Parser {
+class RegexParser {
  public:
-  Parser(Grammar& grammar, std::string_view pattern, Extent extent, Writing writing)
+  RegexParser(Grammar& grammar, std::string_view pattern, Extent extent, Writing writing)
       : grammar_(grammar), in_(pattern), extent_(extent), writing_(writing) {}
 
   Result<Expr> parse() {
@@ -97,7 +97,7 @@ class Parser {
 }  // namespace
 
 Result<Expr> regex(Grammar& grammar, std::string_view pattern, Extent extent, Writing writing) {
-  return Parser(grammar, pattern, extent, writing).parse();
+  return RegexParser(grammar, pattern, extent, writing).parse();
 }
 
 }  // namespace rose::grammar
