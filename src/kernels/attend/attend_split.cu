@@ -1,6 +1,6 @@
 // Decoding: the keys of a token split over blocks and warps.
 #include <algorithm>
-#include <type_traits>
+#include <utility>
 
 #include "device/arena.h"
 #include "kernels/attend/split_parts.cuh"
@@ -22,8 +22,9 @@ __device__ inline float weight_of(float most, float base) {
   return most == -INFINITY ? 0 : exp2_approx(most - base);
 }
 
-// The keys of a token are split over blocks, those of a block over its warps, 16 at a time. Warps meet in
-// shared memory, blocks in `parts`, where the last to arrive adds them up in the order of splits.
+// The keys of a token are split over blocks, those of a block over its warps, 16 at a time; a warp asks for those of
+// kDeep - 1 turns ahead. Warps meet in shared memory, blocks in `parts`, where the last to arrive adds them up in
+// the order of splits.
 //
 // With p.inverse_frequency the query is rotated here, and the token's own key, which then never comes
 // from the page.
@@ -31,7 +32,7 @@ __device__ inline float weight_of(float most, float base) {
 //   parts  [tokens, groups of heads, splits, {kHeads kDim values, kHeads largest, kHeads totals}]  f32
 //   grid   splits, kv_heads x groups of kHeads heads, tokens
 //   needs  head_dim 64; pages and qkv aligned to 16 bytes; to rotate: sequences that feed one token each
-template <int kWarps>
+template <int kWarps, int kDeep>
 __global__ void __launch_bounds__(kWarps* kWarp)
     split_kernel(const __grid_constant__ AttendParams<Bf16, Bf16> p) {
   __shared__ float values[kWarps][kHeads][kDim], mosts[kWarps][kHeads], totals[kWarps][kHeads];
@@ -71,20 +72,25 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     return p.pages + (int64_t(number) * p.kv_heads + kv_head) * 2 * kPageSize * kDim;
   };
   // Page tables and the keys of earlier steps are no kernel's of this step: they need not wait for it.
-  Keys now, next;
+  Keys held[kDeep];  // of a step and those after it
   int turn = 0, step = begin + warp;
-  const Bf16* first_page = step < end ? page(turn, step) : nullptr;
   const int known = p.positions[p.first[p.sequence[token]]];  // keys before this step
-  const bool early = step < end && (step + 1) * kKeys <= known;
-  if (early) now.load(first_page, step * kKeys % kPageSize, g, c);
-  const int second = step + kWarps;
-  const bool early_too = second < end && (second + 1) * kKeys <= known;
-  if (early_too) next.load(page(++turn, second), second * kKeys % kPageSize, g, c);
+  const auto load = [&](Keys& keys, int at) {
+    keys.load(page(turn++, at), at * kKeys % kPageSize, g, c);
+  };
+  int loaded = 0;
+#pragma unroll
+  for (int i = 0; i < kDeep - 1; ++i) {
+    const int at = step + i * kWarps;
+    if (loaded == i && at < end && (at + 1) * kKeys <= known) load(held[i], at), ++loaded;
+  }
   if (p.inverse_frequency && threadIdx.x < kDim / 2)
     turns[threadIdx.x] = turn_of<Bf16>(position, p.inverse_frequency[threadIdx.x], p.concentration);
   wait_for_previous_kernel();
   let_next_kernel_start();
-  if (step < end && !early) now.load(first_page, step * kKeys % kPageSize, g, c);
+#pragma unroll
+  for (int i = 0; i < kDeep - 1; ++i)
+    if (i >= loaded && step + i * kWarps < end) load(held[i], step + i * kWarps);
   uint4 q[2] = {};
   if (g < heads) {
     const Bf16* query =
@@ -124,15 +130,16 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       __syncthreads();
     }
   }
-  for (; step < end; step += kWarps) {
-    const int following = step + kWarps;
-    if (following < end && !(early_too && following == second))
-      next.load(page(++turn, following), following * kKeys % kPageSize, g, c);
-    if (step == own) fresh.put(now, position % kKeys, g, c);
-    now.clear_outside(step * kKeys, from, position, c);
-    run.add(now, q, step * kKeys, from, position, p.scale * kLog2E, c);
-    now = next;
-  }
+  while (step < end)
+#pragma unroll
+    for (int i = 0; i < kDeep && step < end; ++i, step += kWarps) {
+      const int ahead = step + (kDeep - 1) * kWarps;
+      if (ahead < end) load(held[(i + kDeep - 1) % kDeep], ahead);
+      Keys& now = held[i];
+      if (step == own) fresh.put(now, position % kKeys, g, c);
+      now.clear_outside(step * kKeys, from, position, c);
+      run.add(now, q, step * kKeys, from, position, p.scale * kLog2E, c);
+    }
 
   // The warps of the block.
   run.total += __shfl_xor_sync(~0u, run.total, 1);
@@ -189,8 +196,15 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   __syncthreads();
   if (!last) return;
 
-  // Each split's share of a head first, then the values, four at a time.
+  // Values of all splits at once, and meanwhile each split's share of a head.
   __shared__ float shares[kMaxSplits][kHeads], totals_of[kMaxSplits][kHeads];
+  static_assert(kHeads * kDim / 4 <= kWarps * kWarp);
+  float4 part[kMaxSplits];
+  const int four = threadIdx.x;  // of the heads' values
+#pragma unroll
+  for (int s = 0; s < kMaxSplits; ++s)
+    if (s < p.splits && four < heads * kDim / 4)
+      part[s] = __ldcg(reinterpret_cast<const float4*>(parts + s * kPart) + four);
   for (int i = threadIdx.x; i < p.splits * kHeads; i += kWarps * kWarp) {
     const float* of = parts + i / kHeads * kPart + kHeads * kDim + i % kHeads;
     shares[i / kHeads][i % kHeads] = __ldcg(of);
@@ -208,19 +222,18 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     for (int s = 0; s < p.splits; ++s) shares[s][head] /= total;
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < heads * kDim / 4; i += kWarps * kWarp) {
-    const int head = i * 4 / kDim;
-    float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 16
-    for (int s = 0; s < p.splits; ++s) {
-      const float4 part = __ldcg(reinterpret_cast<const float4*>(parts + s * kPart) + i);
+  if (four >= heads * kDim / 4) return;
+  const int head = four * 4 / kDim;
+  float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+  for (int s = 0; s < kMaxSplits; ++s)
+    if (s < p.splits) {
       const float share = shares[s][head];
-      sum.x += share * part.x, sum.y += share * part.y;
-      sum.z += share * part.z, sum.w += share * part.w;
+      sum.x += share * part[s].x, sum.y += share * part[s].y;
+      sum.z += share * part[s].z, sum.w += share * part[s].w;
     }
-    *reinterpret_cast<uint2*>(p.y + (int64_t(token) * p.heads + first_head) * kDim + i * 4) =
-        make_uint2(pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w));
-  }
+  *reinterpret_cast<uint2*>(p.y + (int64_t(token) * p.heads + first_head) * kDim + four * 4) =
+      make_uint2(pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w));
 }
 
 }  // namespace
@@ -228,22 +241,28 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 void attend_split(Stream& stream, const Attend& op, AttendParams<Bf16, Bf16> params) {
   const int tokens = op.batch->tokens, group = params.heads / params.kv_heads;
   const int groups = params.kv_heads * ((group + kHeads - 1) / kHeads);
-  // Enough blocks for every multiprocessor twice, but no split for less than 64 keys.
-  const int longest = std::min<int64_t>(op.window, int64_t(params.table_width) * kPageSize);
-  const int wanted = (2 * multiprocessors() + tokens * groups - 1) / (tokens * groups);
-  params.splits = std::clamp(std::min(wanted, longest / kPageSize), 1, kMaxSplits);
-  if (int64_t(tokens) * groups > kMaxItems || op.window <= 256) params.splits = 1;
-  if (params.splits > 1)
-    params.parts =
-        stream.scratch->take(DType::f32, {tokens, groups, params.splits, kPart}).as<float>();
-  // Few blocks: more warps each, so that none waits for memory more than once.
-  const dim3 blocks(unsigned(params.splits), unsigned(groups), unsigned(tokens));
-  const auto go = [&]<int kWarps>(std::integral_constant<int, kWarps>) {
-    launch<split_kernel<kWarps>>("attend", {.blocks = blocks, .threads = kWarps * kWarp}, stream,
-                                 params);
+  // As many blocks as run at once, but no split for less than 64 keys.
+  const int items = tokens * groups;
+  const auto go = [&]<int kWarps, int kDeep>(std::integer_sequence<int, kWarps, kDeep>) {
+    const int longest = std::min<int64_t>(op.window, int64_t(params.table_width) * kPageSize);
+    const int at_once = resident_blocks<split_kernel<kWarps, kDeep>>("attend", kWarps * kWarp, 0);
+    params.splits = std::clamp(std::min(at_once / items, longest / kPageSize), 1, kMaxSplits);
+    if (items > kMaxItems || op.window <= 256) params.splits = 1;
+    if (params.splits > 1)
+      params.parts =
+          stream.scratch->take(DType::f32, {tokens, groups, params.splits, kPart}).as<float>();
+    const dim3 blocks(unsigned(params.splits), unsigned(groups), unsigned(tokens));
+    launch<split_kernel<kWarps, kDeep>>("attend", {.blocks = blocks, .threads = kWarps * kWarp},
+                                        stream, params);
   };
-  const bool few = tokens * groups <= multiprocessors();
-  few ? go(std::integral_constant<int, 8>()) : go(std::integral_constant<int, 4>());
+  // Few items: more warps a block, so that none waits for memory more than once. More, but few waves of them: each
+  // warp asks further ahead, though fewer blocks fit then.
+  if (items <= multiprocessors())
+    go(std::integer_sequence<int, 8, 2>());
+  else if (items <= 4 * multiprocessors())
+    go(std::integer_sequence<int, 4, 3>());
+  else
+    go(std::integer_sequence<int, 4, 2>());
 }
 
 }  // namespace rose::cuda
