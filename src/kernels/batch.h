@@ -15,7 +15,7 @@ struct Batch {
   Tensor first;          // [seqs + 1]  i32
   Tensor pages[kPools];  // [seqs, table width]  i32, page tables (cache/kv_cache.h)
   Tensor newest;         // [n]  i32, what the step before drew (kernels/embed/embed.h); or none
-  Tensor sampled;        // [samples]  i32, the rows of the step whose logits are wanted
+  Tensor sampled;        // [samples]  i32, the rows of the step whose logits are wanted, in order
 };
 
 }  // namespace rose

@@ -126,6 +126,7 @@ class GptOss final : public Model {
   bool sliding(int layer) const { return c_.sliding_layer[size_t(layer)]; }
 
   static Tensor sampled_rows(Pass& pass, Tensor x) {
+    if (pass.batch.sampled.dims[0] == x.dims[0]) return x;  // decoding: all of them
     Tensor y = pass.take({pass.batch.sampled.dims[0], x.dims[1]});
     pass.ops.gather(pass.stream, {.y = y, .x = x, .rows = pass.batch.sampled});
     return y;

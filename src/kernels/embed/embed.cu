@@ -9,7 +9,7 @@ namespace rose::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 384;
 
 template <class T>
 struct Params {
@@ -20,6 +20,7 @@ struct Params {
   int hidden;
 };
 
+// Eight values at a time, if rows are whole eights: the row comes from far.
 //   grid   tokens
 template <class T>
 __global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__ Params<T> p) {
@@ -29,6 +30,16 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__
   if (id < 0) id = max(p.newest[~id], 0);
   const __nv_bfloat16* row = p.table + int64_t(id) * p.hidden;
   T* y = p.y + int64_t(blockIdx.x) * p.hidden;
+  if (p.hidden % 8 == 0) {
+#pragma unroll 2
+    for (int h = threadIdx.x * 8; h < p.hidden; h += kThreads * 8) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(row + h);
+      const __nv_bfloat16* value = reinterpret_cast<const __nv_bfloat16*>(&eight);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) y[h + i] = from_float<T>(to_float(value[i]));
+    }
+    return;
+  }
   for (int h = threadIdx.x; h < p.hidden; h += kThreads) y[h] = from_float<T>(to_float(row[h]));
 }
 
