@@ -81,8 +81,10 @@ __device__ void choose(const Params<T>& p, int token) {
 
 // The block that finishes last of those of the same tokens chooses: a second kernel would cost more than the
 // whole first.
-template <class T>
-__device__ void choose_when_all_arrived(const Params<T>& p, int first, int tokens) {
+// Meanwhile all do what is left to do: before it, the fence would wait for what that writes.
+template <class T, class Meanwhile>
+__device__ void choose_when_all_arrived(const Params<T>& p, int first, int tokens,
+                                        Meanwhile&& meanwhile) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -91,6 +93,7 @@ __device__ void choose_when_all_arrived(const Params<T>& p, int first, int token
     if (last) arrived[blockIdx.y] = 0;
     __threadfence();
   }
+  meanwhile();
   __syncthreads();
   const int warp = threadIdx.x / kWarp;
   if (last && warp < tokens) choose(p, first + warp);
@@ -180,8 +183,6 @@ __global__ void __launch_bounds__(kMmaWarps* kWarp)
                 *reinterpret_cast<const float2*>(gain + column(i, part) + 8 * c + 2 * j);
             pair = pack_bf16(values.x * scale * by.x, values.y * scale * by.y);
           }
-          if (uint32_t(warp + i) % gridDim.x == blockIdx.x && g < tokens)  // each a part
-            *reinterpret_cast<uint4*>(p.normed + row + column(i, part)) = x[i][part];
         }
   }
 
@@ -206,7 +207,15 @@ __global__ void __launch_bounds__(kMmaWarps* kWarp)
     const int of = blockIdx.x * kExperts + e;
     p.logits[int64_t(first + token) * p.experts + of] = rounded<__nv_bfloat16>(total + p.bias[of]);
   }
-  choose_when_all_arrived(p, first, tokens);
+  choose_when_all_arrived(p, first, tokens, [&] {
+    if constexpr (kNorm)
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i)  // each block a part
+        if (exists(i) && uint32_t(warp + i) % gridDim.x == blockIdx.x && g < tokens)
+#pragma unroll
+          for (int part = 0; part < 2; ++part)
+            *reinterpret_cast<uint4*>(p.normed + row + column(i, part)) = x[i][part];
+  });
 }
 
 // Any type and width: a warp computes one expert's logits of up to eight tokens.
@@ -235,7 +244,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) route_kernel(const __grid_const
     }
   }
 
-  choose_when_all_arrived(p, first, tokens);
+  choose_when_all_arrived(p, first, tokens, [] {});
 }
 
 }  // namespace
