@@ -165,7 +165,8 @@ struct StreamShape {
   static constexpr int kSplit = split_;
   static constexpr int kWarps = kSlabs * kSplit;
   static constexpr int kThreads = kWarp * kWarps;
-  static constexpr int kBlocks = kWarps > 8 ? 1 : 2;  // on a multiprocessor, if they fit
+  // On a multiprocessor, if they fit. Of 16 rows each, the 320 of a query, key and value product: all at once.
+  static constexpr int kBlocks = kWarps > 8 ? 1 : kSlabs == 1 ? 3 : 2;
   static constexpr int kAhead = Weights::kAhead;
   // Shared memory: a barrier, the warps' rings, the sums of two items, the tokens.
   static constexpr int kRingBytes = kAhead * Weights::kSlotBytes;
@@ -279,15 +280,27 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     if (item / groups != staged) {
       staged = item / groups;
       if constexpr (W::kWidens) {  // once, instead of each warp for itself
-        for (int token = 0; token < segment.count; ++token) {
-          const uint8_t* from = p.x + int64_t(p.segments.row(segment, token)) * p.w.columns * 2;
-#pragma unroll 4
-          for (int i = threadIdx.x * 16; i < p.w.columns * 2; i += S::kThreads * 16) {
-            const uint4 eight = *reinterpret_cast<const uint4*>(from + i);
-            *reinterpret_cast<uint4*>(x + token * token_bytes + i) =
-                make_uint4(bf16_to_f16(eight.x), bf16_to_f16(eight.y), bf16_to_f16(eight.z),
-                           bf16_to_f16(eight.w));
+        // Several loads before the first use: all come from the same distance.
+        constexpr int kAtOnce = 4;
+        const int chunks = p.w.columns / 8;
+        int token = 0, chunk = threadIdx.x;
+        while (token < segment.count) {
+          uint4 eight[kAtOnce];
+          int to[kAtOnce];
+#pragma unroll
+          for (int i = 0; i < kAtOnce; ++i, chunk += S::kThreads) {
+            for (; chunk >= chunks; chunk -= chunks) ++token;
+            to[i] = token < segment.count ? token * token_bytes + chunk * 16 : -1;
+            if (to[i] >= 0)
+              eight[i] = *reinterpret_cast<const uint4*>(
+                  p.x + (int64_t(p.segments.row(segment, token)) * chunks + chunk) * 16);
           }
+#pragma unroll
+          for (int i = 0; i < kAtOnce; ++i)
+            if (to[i] >= 0)
+              *reinterpret_cast<uint4*>(x + to[i]) =
+                  make_uint4(bf16_to_f16(eight[i].x), bf16_to_f16(eight[i].y),
+                             bf16_to_f16(eight[i].z), bf16_to_f16(eight[i].w));
         }
         __syncthreads();
       } else {
