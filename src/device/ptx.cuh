@@ -93,11 +93,6 @@ __device__ inline void store_transposed(void* to, uint32_t a, uint32_t b) {
       : "memory");
 }
 
-// Into the cache that all multiprocessors share.
-__device__ inline void prefetch_shared_cache(const void* from) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
-}
-
 __device__ inline uint32_t pack_bf16(float low, float high) {
   uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));

@@ -19,10 +19,10 @@ struct WriteGated {
   float limit, alpha;
 
   template <int kSums>
-  __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
-                                             const SegmentList& segments, const Segment& segment,
-                                             int row_block, uint8_t* staged, int barrier) const {
-    const RowTerms t(w, bias, segment.expert, row_block);
+  __device__ __forceinline__ void operator()(const float (&total)[kSums], const RowTerms& t,
+                                             const Tiles& w, const SegmentList& segments,
+                                             const Segment& segment, int row_block, uint8_t* staged,
+                                             int barrier) const {
     const int thread = threadIdx.x % 128, lane = thread % 32, g = lane / 4, odd = g % 2;
     const int pair = thread / 32 * 8 + (odd ? g + 7 : g) / 2;  // of the 32
     named_barrier_sync(barrier, 128);                          // the tile before has been written
@@ -53,10 +53,11 @@ struct WriteSlots {
   const float* bias;   // [experts, hidden]
 
   template <int kSums>
-  __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
-                                             const SegmentList& segments, const Segment& segment,
-                                             int row_block, uint8_t* staged, int barrier) const {
-    stage_rows(total, RowTerms(w, bias, segment.expert, row_block), staged, barrier);
+  __device__ __forceinline__ void operator()(const float (&total)[kSums], const RowTerms& t,
+                                             const Tiles& w, const SegmentList& segments,
+                                             const Segment& segment, int row_block, uint8_t* staged,
+                                             int barrier) const {
+    stage_rows(total, t, staged, barrier);
     const int first = row_block * kTile;
     write_staged<kSums * 2, 64>(staged, segment.count, w.rows - first, [&](int token) {
       return out + int64_t(segments.slots[segment.first + token]) * w.rows + first;
@@ -157,16 +158,21 @@ void run_grouped_experts(Stream& stream, const Experts& op, int most_segments,
   };
   const auto product = [&](const char* name, const Tiles& w, const Tensor& x, int share,
                            auto epilogue, bool listed_early) {
-    grouped_product<S>(name, stream, most_segments,
-                       GroupedProduct<decltype(epilogue)>{.w = w,
-                                                          .records = records,
-                                                          .segments = segments,
-                                                          .rows = {.x = elements<__nv_bfloat16>(x),
-                                                                   .experts = op.experts.as<int>(),
-                                                                   .slots = slots,
-                                                                   .share = share},
-                                                          .epilogue = epilogue,
-                                                          .listed_early = listed_early});
+    const GroupedProduct<decltype(epilogue)> product = {.w = w,
+                                                        .records = records,
+                                                        .segments = segments,
+                                                        .rows = {.x = elements<__nv_bfloat16>(x),
+                                                                 .experts = op.experts.as<int>(),
+                                                                 .slots = slots,
+                                                                 .share = share},
+                                                        .epilogue = epilogue,
+                                                        .listed_early = listed_early};
+    if constexpr (S::kResident) {
+      using Split = SplitShape<Format>;
+      if (most_segments * w.row_blocks <= multiprocessors() * Split::kBlocks)
+        return grouped_product<Split>(name, stream, most_segments, product);
+    }
+    grouped_product<S>(name, stream, most_segments, product);
   };
   if constexpr (!S::kResident) {
     if (few_slots(kTokens, slots, gate_up.experts))  // the list is only allocated so far

@@ -25,7 +25,7 @@ __device__ __forceinline__ void produce(const GroupedProduct<Epilogue>& op,
                                         const SegmentList& segments, const Ring<S>& ring,
                                         int loader, const volatile int& tiles) {
   using Format = typename S::Format;
-  const int stages = (op.w.units + 1) / 2;
+  const int stages = (op.w.units + S::kStageUnits - 1) / S::kStageUnits;
   RingPosition<S> at;
   at.advance(loader);
   int first = loader;          // our first stage in a tile
@@ -40,12 +40,12 @@ __device__ __forceinline__ void produce(const GroupedProduct<Epilogue>& op,
       weights[r] = op.w.data + block * op.w.units * Format::kTileBytes;
     }
     const auto load_weights = [&](int stage, int offset) {
-      const int bytes = (2 * stage + 1 < op.w.units ? 2 : 1) * Format::kTileBytes;
+      const int from = stage * S::kStageUnits;
+      const int bytes = min(S::kStageUnits, op.w.units - from) * Format::kTileBytes;
       uint64_t* full = ring.full(offset);
       barrier_expect(full, S::kRowGroups * bytes + (S::kResident ? 0 : S::kRecordBytes));
       for (int r = 0; r < S::kRowGroups; ++r)
-        bulk_load(ring.weights(offset, r, 0), weights[r] + stage * 2 * Format::kTileBytes, bytes,
-                  full);
+        bulk_load(ring.weights(offset, r, 0), weights[r] + from * Format::kTileBytes, bytes, full);
     };
     int stage = first;
     int early = 0;  // stages whose weights are on their way
@@ -70,7 +70,6 @@ __device__ __forceinline__ void produce(const GroupedProduct<Epilogue>& op,
         bulk_load(ring.tokens(at.offset), records + stage * S::kRecordBytes, S::kRecordBytes,
                   ring.full(at.offset));
     }
-    if constexpr (S::kResident) RowTerms::prefetch(op.w, op.epilogue.bias, expert, row_block);
     first = stage - stages;
   });
   if (!waited) {  // nothing to do, but the kernels after this rely on those before it having ended
@@ -98,7 +97,7 @@ __device__ __forceinline__ const SegmentList& segments_of(const GroupedProduct<E
 }
 
 //   grid   persistent: min(tiles, multiprocessors x kBlocks)
-//   block  kRowGroups warpgroups, then kLoaders warps
+//   block  kWarpgroups, then kLoaders warps
 //   shared shared_bytes
 template <class S, class Epilogue>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
@@ -110,8 +109,13 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   if (threadIdx.x == 0) {
     for (int i = 0; i < S::kStages; ++i) {
       barrier_init(ring.full(i * S::kStageBytes), 1);
-      barrier_init(ring.empty(i * S::kStageBytes), S::kRowGroups * 4);  // by warp
+      barrier_init(ring.empty(i * S::kStageBytes), S::kWarpgroups * 4);  // by warp
     }
+    if constexpr (S::kSplit > 1)
+      for (int i = 0; i < 2; ++i) {
+        barrier_init(ring.parts_full(i), (S::kSplit - 1) * 4);
+        barrier_init(ring.parts_empty(i), 4);
+      }
     barrier_init_done();
   }
   if (!op.listed_early) wait_for_previous_kernel();
@@ -131,9 +135,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   __syncthreads();
 
   const int warpgroup = uniform(threadIdx.x / 128);
-  if (warpgroup == S::kRowGroups) {
+  if (warpgroup == S::kWarpgroups) {
     if constexpr (S::kMoveRegisters) give_registers<S::kLoaderRegisters>();
-    const int loader = uniform(threadIdx.x / kWarp) - 4 * S::kRowGroups;
+    const int loader = uniform(threadIdx.x / kWarp) - 4 * S::kWarpgroups;
     if (threadIdx.x % kWarp == 0) produce<S>(op, segments, ring, loader, tiles);
   } else {
     if constexpr (S::kMoveRegisters) take_registers<S::kConsumerRegisters>();
@@ -146,7 +150,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
         .segments = segments,
         .ring = ring,
         .out_stage = ring.base + S::kResidentAt + (S::shared_bytes(op.w.units) - S::kSharedBytes),
-        .row_group = warpgroup,
+        .warpgroup = warpgroup,
     };
     consumer.run(tiles);
   }

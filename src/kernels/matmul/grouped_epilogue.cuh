@@ -48,16 +48,7 @@ __device__ __forceinline__ void write_staged(const uint8_t* staged, int count, i
 struct RowTerms {
   float scale[2], add[2];
 
-  // Those of a tile that is about to be multiplied: at its end they need not come from memory. One thread.
-  static __device__ __forceinline__ void prefetch(const Tiles& w, const float* bias, int expert,
-                                                  int row_block) {
-    constexpr int kLine = 32;  // floats
-    for (int row = row_block * kTile; row < min((row_block + 1) * kTile, w.rows); row += kLine) {
-      if (w.row_scales)
-        prefetch_shared_cache(w.row_scales + int64_t(expert) * w.row_blocks * kTile + row);
-      if (bias) prefetch_shared_cache(bias + int64_t(expert) * w.rows + row);
-    }
-  }
+  RowTerms() = default;
   __device__ __forceinline__ RowTerms(const Tiles& w, const float* bias, int expert,
                                       int row_block) {
     const int thread = threadIdx.x % 128;

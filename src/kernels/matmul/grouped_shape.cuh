@@ -7,14 +7,15 @@ namespace rose::cuda {
 
 //   Format      how weights are stored and expanded
 //   tokens      N: 8 to 128
-//   row_groups  warpgroups side by side, 64 rows each, sharing the token tile
+//   warpgroups  that multiply: side by side, 64 rows each, sharing the token tile; or, with tokens that stay, on
+//               the same 64 rows, each a part of the columns
 //   stages      depth of the ring
 //   blocks      resident on a multiprocessor
-template <class Format_, int tokens_, int row_groups_, int stages_, int blocks_>
+template <class Format_, int tokens_, int warpgroups_, int stages_, int blocks_>
 struct GroupedShape {
   using Format = Format_;
   static constexpr int kTokens = tokens_;
-  static constexpr int kRowGroups = row_groups_;
+  static constexpr int kWarpgroups = warpgroups_;
   static constexpr int kStages = stages_;
   static constexpr int kBlocks = blocks_;
 
@@ -23,14 +24,17 @@ struct GroupedShape {
   // its registers away.
   static constexpr bool kMoveRegisters = kTokens >= 32;
   static constexpr int kLoaders = kMoveRegisters ? 4 : 1;
-  // So few tokens stay in shared memory for all of a segment's tiles, laid out there by the warpgroup itself;
+  // So few tokens stay in shared memory for all of a segment's tiles, laid out there by the warpgroups themselves;
   // and each block makes the list of segments for itself. That saves two launches.
   static constexpr bool kResident = kTokens == 8;
-  static constexpr int kThreads = 128 * kRowGroups + 32 * kLoaders;
-  static constexpr int kLoaderRegisters = kRowGroups == 2 && kBlocks == 1 ? 56 : 32;
-  static constexpr int kLaunchRegisters = 512 / (kRowGroups + 1) / kBlocks / 8 * 8;
+  static constexpr int kSplit = kResident ? kWarpgroups : 1;
+  static constexpr int kRowGroups = kWarpgroups / kSplit;
+  static constexpr int kStageUnits = 2 * kSplit;
+  static constexpr int kThreads = 128 * kWarpgroups + 32 * kLoaders;
+  static constexpr int kLoaderRegisters = kWarpgroups == 2 && kBlocks == 1 ? 56 : 32;
+  static constexpr int kLaunchRegisters = 512 / (kWarpgroups + 1) / kBlocks / 8 * 8;
   static constexpr int kWanted =
-      (kLaunchRegisters * (kRowGroups + 1) - kLoaderRegisters) / kRowGroups / 8 * 8;
+      (kLaunchRegisters * (kWarpgroups + 1) - kLoaderRegisters) / kWarpgroups / 8 * 8;
   static constexpr int kConsumerRegisters = kWanted < 240 ? kWanted : 240;
 
   static constexpr bool kScaled = is_scaled(Format::kForm);
@@ -40,14 +44,17 @@ struct GroupedShape {
   // is at a constant distance from its start.
   static constexpr int kScalesAt = 2 * kTokenUnitBytes;
   static constexpr int kWeightsAt = kResident ? 0 : (kRecordBytes + 1023) / 1024 * 1024;
-  static constexpr int kFullAt = kWeightsAt + 2 * kRowGroups * Format::kTileBytes;
+  static constexpr int kFullAt = kWeightsAt + 2 * kWarpgroups * Format::kTileBytes;
   static constexpr int kEmptyAt = kFullAt + 8;
   // The swizzle of tokens needs whole kilobytes.
   static constexpr int kStageAlign = kResident ? 128 : 1024;
   static constexpr int kStageBytes = (kEmptyAt + 8 + kStageAlign - 1) / kStageAlign * kStageAlign;
-  static constexpr int kOutBytes = kRowGroups * kTokens * 128;
-  static constexpr int kResidentAt =
-      (kStages * kStageBytes + 1023) / 1024 * 1024;  // after the ring
+  static constexpr int kOutBytes = kWarpgroups * kTokens * 128;
+  // After the ring: the sums of the parts of two tiles, and their barriers; then tokens that stay.
+  static constexpr int kPartsAt = (kStages * kStageBytes + 127) / 128 * 128;
+  static constexpr int kPartBytes = 128 * kTokens * 2;  // of a warpgroup
+  static constexpr int kPartsBytes = kSplit > 1 ? 2 * kSplit* kPartBytes + 4 * 8 : 0;
+  static constexpr int kResidentAt = (kPartsAt + kPartsBytes + 1023) / 1024 * 1024;
   static constexpr int kSharedBytes = kResidentAt + kOutBytes + 1024;
   static constexpr int shared_bytes(int units) {
     return kSharedBytes + (kResident ? (units + 1) / 2 * kRecordBytes : 0);
@@ -75,8 +82,8 @@ struct Ring {
   uint8_t* base;
 
   __device__ uint8_t* tokens(int stage) const { return base + stage; }
-  __device__ uint8_t* weights(int stage, int row_group, int unit) const {
-    return base + stage + S::kWeightsAt + (2 * row_group + unit) * S::Format::kTileBytes;
+  __device__ uint8_t* weights(int stage, int warpgroup, int unit) const {
+    return base + stage + S::kWeightsAt + (2 * warpgroup + unit) * S::Format::kTileBytes;
   }
   __device__ const float* scales(int stage) const {
     return reinterpret_cast<const float*>(base + stage + S::kScalesAt);
@@ -87,11 +94,21 @@ struct Ring {
   __device__ uint64_t* empty(int stage) const {  // all readers are done
     return reinterpret_cast<uint64_t*>(base + stage + S::kEmptyAt);
   }
+  // Sums of a warpgroup's columns, a thread's together; `which` of two tiles.
+  __device__ float4* part(int which, int warpgroup, int thread) const {
+    return reinterpret_cast<float4*>(base + S::kPartsAt +
+                                     (which * S::kSplit + warpgroup) * S::kPartBytes) +
+           thread * (S::kTokens / 8);
+  }
+  __device__ uint64_t* parts_full(int which) const {
+    return reinterpret_cast<uint64_t*>(base + S::kPartsAt + 2 * S::kSplit * S::kPartBytes) + which;
+  }
+  __device__ uint64_t* parts_empty(int which) const { return parts_full(which) + 2; }
 };
 
-// How many row groups, stages and blocks serve a format and a width: measured.
+// How many warpgroups, stages and blocks serve a format and a width: measured.
 struct GroupedSchedule {
-  int row_groups, stages, blocks;
+  int warpgroups, stages, blocks;
 };
 template <class Format, int kTokens>
 inline constexpr GroupedSchedule kGroupedSchedule = {};
@@ -123,8 +140,13 @@ template <>
 inline constexpr GroupedSchedule kGroupedSchedule<GroupedBf16, 64> = {2, 4, 1};
 
 template <class Format, int kTokens>
-using ScheduledShape = GroupedShape<Format, kTokens, kGroupedSchedule<Format, kTokens>.row_groups,
+using ScheduledShape = GroupedShape<Format, kTokens, kGroupedSchedule<Format, kTokens>.warpgroups,
                                     kGroupedSchedule<Format, kTokens>.stages,
                                     kGroupedSchedule<Format, kTokens>.blocks>;
+
+// For fewer tiles than that has blocks at once: a step of one warpgroup is a chain of waits, and so many of them
+// run beside each other.
+template <class Format>
+using SplitShape = GroupedShape<Format, 8, 2, 8, 2>;
 
 }  // namespace rose::cuda

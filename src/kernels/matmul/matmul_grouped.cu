@@ -15,10 +15,10 @@ struct WriteRows {
   const float* bias;  // [rows] or null
 
   template <int kSums>
-  __device__ __forceinline__ void operator()(const float (&total)[kSums], const Tiles& w,
-                                             const SegmentList& segments, const Segment& segment,
-                                             int row_block, uint8_t* staged, int barrier) const {
-    const RowTerms terms(w, bias, 0, row_block);
+  __device__ __forceinline__ void operator()(const float (&total)[kSums], const RowTerms& terms,
+                                             const Tiles& w, const SegmentList& segments,
+                                             const Segment& segment, int row_block, uint8_t* staged,
+                                             int barrier) const {
     const int first_row = row_block * kTile;
     if (y_bf16) {
       stage_rows(total, terms, staged, barrier);
