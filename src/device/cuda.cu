@@ -105,9 +105,7 @@ Graph* end_graph(Stream& stream) {
 void run_graph(Stream& stream, Graph* graph) {
   const Turn turn;
   auto* const replays = reinterpret_cast<Replays*>(graph);
-  nvtxRangePushA("launch of a step's graph");
   check(cudaGraphLaunch(replays->ready[replays->next], native(stream)), "run a graph");
-  nvtxRangePop();
   replays->next = 1 - replays->next;
 }
 
@@ -148,6 +146,9 @@ void release_event(Event* event) {
   use_chosen();
   check(cudaEventDestroy(reinterpret_cast<cudaEvent_t>(event)), "freeing an event");
 }
+
+void begin_range(const char* name) { nvtxRangePushA(name); }
+void end_range() { nvtxRangePop(); }
 
 }  // namespace
 
@@ -220,6 +221,8 @@ const Device& cuda_device(int index) {
       .await_event = await_event,
       .seconds_between = seconds_between,
       .release_event = release_event,
+      .begin_range = begin_range,
+      .end_range = end_range,
   };
   return device;
 }

@@ -40,6 +40,9 @@ struct Device {
   double (*seconds_between)(Event* first,
                             Event* second);  // of the device's own clock, both awaited
   void (*release_event)(Event*);
+  // A span of the host's time that the device's profiler shows by this name.
+  void (*begin_range)(const char* name);
+  void (*end_range)();
 };
 
 const Device& host_device();

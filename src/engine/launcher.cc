@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace rose {
 
 Result<std::unique_ptr<Launcher>> Launcher::make(const LoadedModel& model, const KvCache& kv,
@@ -43,6 +45,22 @@ void need(HostBuffer& buffer, int64_t bytes) {
   const Status reserved = buffer.reserve(bytes);
   ROSE_CHECK(reserved.has_value(), "launch: %s", reserved.error().message.c_str());
 }
+
+// What the device's profiler shows of the host while a step is put on the stream.
+class Range {
+ public:
+  Range(const Device& device, const StepSpan& span) : device_(&device) {
+    if (device.begin_range)
+      device.begin_range(strf("step of %d tokens, %d sequences", span.tokens, span.seqs).c_str());
+  }
+  ~Range() {
+    if (device_->end_range) device_->end_range();
+  }
+  Range(const Range&) = delete;
+
+ private:
+  const Device* device_;
+};
 }  // namespace
 
 int64_t Launcher::launch(HostBatch host, const Finish& finish) {
@@ -60,6 +78,7 @@ int64_t Launcher::launch(HostBatch host, const Finish& finish) {
                .samples = host.samples()};
   slot.samples = host.samples();
   slot.flies = true;
+  const Range range(device, slot.span);
   auto* const results = reinterpret_cast<Sampled*>(slot.results.data());
   for (size_t row = 0; row < host.rows.size(); ++row) host.rows[row].result = results + row;
   const std::vector<SampleRow> wanted = host.rows;

@@ -6,6 +6,29 @@
 #include "kernels/ref.h"
 #include "kernels/ref_math.h"
 
+namespace rose {
+
+ExpertsSizes sizes_of(const Experts& op) {
+  Dim tokens("tokens"), top_k("top_k"), experts("experts", op.gate_up.experts);
+  Dim hidden("hidden", op.gate_up.columns), wide("2 ffn", op.gate_up.rows);
+  shape_check("experts", op.x, "x", {&tokens, &hidden});
+  shape_check("experts", op.y, "y", {&tokens, &top_k, &hidden});
+  shape_check("experts", op.experts, "experts", {&tokens, &top_k});
+  shape_check("experts", op.gate_up_bias, "gate_up_bias", {&experts, &wide});
+  shape_check("experts", op.down_bias, "down_bias", {&experts, &hidden});
+  ROSE_CHECK(op.down.experts == experts && op.down.rows == hidden && op.down.columns * 2 == wide,
+             "experts: down is %d x [%d, %d], gate_up %d x [%d, %d]", op.down.experts, op.down.rows,
+             op.down.columns, op.gate_up.experts, op.gate_up.rows, op.gate_up.columns);
+  return {.tokens = int(tokens),
+          .top_k = int(top_k),
+          .slots = int(tokens * top_k),
+          .experts = int(experts),
+          .hidden = int(hidden),
+          .ffn = op.down.columns};
+}
+
+}  // namespace rose
+
 namespace rose::ref {
 
 namespace {
@@ -73,19 +96,9 @@ void run(Stream& stream, const Experts& op, int tokens, int top_k, int hidden, i
 }  // namespace
 
 void experts(Stream& stream, const Experts& op) {
-  Dim tokens("tokens"), top_k("top_k"), experts("experts", op.gate_up.experts);
-  Dim hidden("hidden", op.gate_up.columns), wide("2 ffn", op.gate_up.rows);
-  shape_check("experts", op.x, "x", {&tokens, &hidden});
-  shape_check("experts", op.y, "y", {&tokens, &top_k, &hidden});
-  shape_check("experts", op.experts, "experts", {&tokens, &top_k});
-  shape_check("experts", op.gate_up_bias, "gate_up_bias", {&experts, &wide});
-  shape_check("experts", op.down_bias, "down_bias", {&experts, &hidden});
-  ROSE_CHECK(op.down.experts == experts && op.down.rows == hidden && op.down.columns * 2 == wide,
-             "experts: down is %d x [%d, %d], gate_up %d x [%d, %d]", op.down.experts, op.down.rows,
-             op.down.columns, op.gate_up.experts, op.gate_up.rows, op.gate_up.columns);
-
+  const ExpertsSizes size = sizes_of(op);
   with_type_of(op.x, "experts", [&]<class T>(T) {
-    run<T>(stream, op, int(tokens), int(top_k), int(hidden), op.down.columns);
+    run<T>(stream, op, size.tokens, size.top_k, size.hidden, size.ffn);
   });
 }
 

@@ -109,9 +109,7 @@ __global__ void __launch_bounds__(kThreads) gate_kernel(const __grid_constant__ 
 
 // --- variants ------------------------------------------------------------------------------
 
-struct Sizes {
-  int tokens, top_k, slots, experts, hidden, ffn;
-};
+using Sizes = ExpertsSizes;
 
 void plain(Stream& stream, const Experts& op, const Sizes& size) {
   Arena& scratch = *stream.scratch;
@@ -317,26 +315,11 @@ constexpr Variant kVariants[] = {
 }  // namespace
 
 void experts(Stream& stream, const Experts& op) {
-  Dim tokens("tokens"), top_k("top_k"), experts("experts", op.gate_up.experts);
-  Dim hidden("hidden", op.gate_up.columns), wide("2 ffn", op.gate_up.rows);
-  shape_check("experts", op.x, "x", {&tokens, &hidden});
-  shape_check("experts", op.y, "y", {&tokens, &top_k, &hidden});
-  shape_check("experts", op.experts, "experts", {&tokens, &top_k});
-  shape_check("experts", op.gate_up_bias, "gate_up_bias", {&experts, &wide});
-  shape_check("experts", op.down_bias, "down_bias", {&experts, &hidden});
-  ROSE_CHECK(op.down.experts == experts && op.down.rows == hidden && op.down.columns * 2 == wide,
-             "experts: down is %d x [%d, %d], gate_up %d x [%d, %d]", op.down.experts, op.down.rows,
-             op.down.columns, op.gate_up.experts, op.gate_up.rows, op.gate_up.columns);
+  const Sizes size = sizes_of(op);
   ROSE_CHECK(keeps(op.gate_up.format) && keeps(op.down.format),
              "experts: %s is no format of this backend", name_of(op.gate_up.format));
-  if (tokens == 0) return;
+  if (size.tokens == 0) return;
 
-  const Sizes size = {.tokens = int(tokens),
-                      .top_k = int(top_k),
-                      .slots = int(tokens * top_k),
-                      .experts = int(experts),
-                      .hidden = int(hidden),
-                      .ffn = op.down.columns};
   const Arena::Mark mark = stream.scratch->mark();
   for (const Variant& variant : kVariants)
     if (variant.takes(op, size)) {

@@ -26,4 +26,10 @@ struct Experts {
   float alpha = 1.702f;
 };
 
+struct ExpertsSizes {
+  int tokens, top_k, slots, experts, hidden, ffn;  // slots: tokens x top_k
+};
+// That all operands agree on; else it stops.
+ExpertsSizes sizes_of(const Experts& op);
+
 }  // namespace rose

@@ -94,23 +94,14 @@ void linear(const Kernels& kernels, Stream& stream, const Plan& plan, const Weig
 }  // namespace
 
 void experts(const Kernels& kernels, Stream& stream, const Experts& op) {
-  Dim tokens("tokens"), top_k("top_k"), experts("experts", op.gate_up.experts);
-  Dim hidden("hidden", op.gate_up.columns), wide("2 ffn", op.gate_up.rows);
-  shape_check("experts", op.x, "x", {&tokens, &hidden});
-  shape_check("experts", op.y, "y", {&tokens, &top_k, &hidden});
-  shape_check("experts", op.experts, "experts", {&tokens, &top_k});
-  shape_check("experts", op.gate_up_bias, "gate_up_bias", {&experts, &wide});
-  shape_check("experts", op.down_bias, "down_bias", {&experts, &hidden});
-  ROSE_CHECK(op.down.experts == experts && op.down.rows == hidden && op.down.columns * 2 == wide,
-             "experts: down is %d x [%d, %d], gate_up %d x [%d, %d]", op.down.experts, op.down.rows,
-             op.down.columns, op.gate_up.experts, op.gate_up.rows, op.gate_up.columns);
+  const ExpertsSizes size = sizes_of(op);
+  const int slots = size.slots, ffn = size.ffn;
   activation_check("experts", op.x, "x");
   activation_check("experts", op.y, "y");
-  const int slots = int(tokens * top_k), ffn = op.down.columns;
   if (slots == 0) return;
 
   const Taken own(*stream.scratch);
-  const Plan plan = sort_slots(op, slots, int(top_k));
+  const Plan plan = sort_slots(op, slots, size.top_k);
   const Inputs x = prepare_inputs(kernels, stream, op.x, op.gate_up.format);
   const Tensor h = stream.scratch->take(op.x.dtype, {slots, 2 * ffn});
   linear(kernels, stream, plan, op.gate_up, x, plan.token.data(), op.gate_up_bias, h, nullptr);
