@@ -49,6 +49,8 @@ struct ThroughputOptions {
   int prompts = 0;
   int input_tokens = 128;
   int output_tokens = 128;
+  double temperature = 0, top_p = 1;
+  int top_k = 0;
   std::string output = "table";
 
   template <class Visit>
@@ -58,6 +60,9 @@ struct ThroughputOptions {
     visit("--num-prompts", prompts, "requests of each point; 0: twice the concurrency");
     visit("--input-len,--random-input-len", input_tokens, "tokens of each prompt, at random");
     visit("--output-len,--random-output-len", output_tokens, "tokens of each answer");
+    visit("--temperature", temperature, "0: always the likeliest token");
+    visit("--top-k", top_k, "sample from the k likeliest; 0: all");
+    visit("--top-p", top_p, "sample from the likeliest that hold this share");
     visit("--output,-o", output, "table, md, csv or json");
   }
 };
@@ -145,7 +150,9 @@ Status bench_throughput(Arguments arguments) {
       Request request;
       for (int token = 0; token < options.input_tokens; ++token)
         request.prompt.push_back(int(random_bits(1, drawn++) % uint64_t(vocab)));
-      request.sampling.temperature = 0;
+      request.sampling = {.temperature = float(options.temperature),
+                          .top_k = options.top_k,
+                          .top_p = float(options.top_p)};
       request.max_tokens = options.output_tokens;  // and no stop tokens: all are as long
       requests.push_back(std::move(request));
     }

@@ -56,14 +56,21 @@ Sampled sampled(const Ops& ops, const std::vector<float>& logits, const SampleRo
 }
 
 // Which tokens come out, over many positions.
-std::vector<int> drawn(const Ops& ops, const std::vector<float>& logits, SampleRow row,
+std::vector<int> drawn(const Ops& ops, const std::vector<float>& logits, const SampleRow& row,
                        int draws = 300) {
-  std::vector<int> tokens;
+  std::vector<SampleRow> rows(size_t(draws), row);
+  std::vector<float> all;
   for (int i = 0; i < draws; ++i) {
-    row.position = uint64_t(i);
-    const int token = sampled(ops, logits, row).token;
-    if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
+    rows[size_t(i)].position = uint64_t(i);
+    all.insert(all.end(), logits.begin(), logits.end());
   }
+  Rig rig(ops);
+  const int columns = int(logits.size());
+  std::vector<int> tokens;
+  for (const Sampled& one :
+       sample_rows(rig, rig.put(DType::f32, {draws, columns}, all), rows, columns))
+    if (std::find(tokens.begin(), tokens.end(), one.token) == tokens.end())
+      tokens.push_back(one.token);
   std::sort(tokens.begin(), tokens.end());
   return tokens;
 }
