@@ -24,7 +24,7 @@ bench: build
 test: packages-test
 	python3 tools/check_layers.py
 	python3 tools/check_faults.py
-	cmake --preset release -DROSE_TESTS=ON -DROSE_WERROR=ON >/dev/null
+	cmake --preset release -DROSE_TESTS=ON -DROSE_BENCHES=ON -DROSE_WERROR=ON >/dev/null
 	cmake --build build
 	ctest --test-dir build -E asan --output-on-failure -j2
 	tests/client/run.sh build

@@ -27,6 +27,7 @@ needs=(
 if [ "$for_what" = test ]; then
   needs+=(
     "header  gtest/gtest.h            libgtest-dev"
+    "header  benchmark/benchmark.h    libbenchmark-dev"
     "command node                     nodejs"
     "command npm                      npm"
     "command curl                     curl"

@@ -173,11 +173,9 @@ void experts(benchmark::State& state, const Ops* ops, Format format) {
   Weights& up = kept<0>(*ops, format, kExperts, 2 * kFfn, kHidden);
   Weights& down = kept<1>(*ops, format, kExperts, kHidden, kFfn);
   const Tensor chosen = machine.hold(DType::i32, {tokens, kTopK});
-  const Tensor weight = machine.random(DType::f32, {tokens, kTopK});
-  Experts op = {.y = machine.hold(DType::f32, {tokens, kHidden}),
+  Experts op = {.y = machine.hold(DType::f32, {tokens, kTopK, kHidden}),
                 .x = machine.random(DType::f32, {tokens, kHidden}),
                 .experts = chosen,
-                .weights = weight,
                 .gate_up = up.next(),
                 .gate_up_bias = machine.random(DType::f32, {kExperts, 2 * kFfn}),
                 .down = down.next(),
