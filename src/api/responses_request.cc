@@ -64,12 +64,17 @@ void read_input(Fields& fields, ResponsesRequest& into) {
     return fields.wrong("input", kind_of(*input) + ", wanted a string or an array of items");
   }
   if (into.input.empty() && into.previous.empty()) fields.wrong("input", "is empty");
-  for (Json& item : into.input) {
+  for (size_t i = 0; i < into.input.size(); ++i) {
+    Json& item = into.input[i];
     if (!item.is_object()) continue;  // append_items says so
     const bool reference = item.contains("id") && !item.contains("role");
     if (!item.contains("type") || item["type"].is_null())
       item["type"] = reference ? "item_reference" : "message";
-    if (!item.contains("id") || !item["id"].is_string()) item["id"] = new_id("msg_", 32);
+    if (item.contains("id") && item["id"].is_string()) continue;
+    if (item["type"] == "item_reference")
+      fields.wrong(strf("input[%zu].id", i),
+                   item.contains("id") ? kind_of(item["id"]) + ", wanted a string" : "is missing");
+    item["id"] = new_id("msg_", 32);
   }
 }
 

@@ -32,6 +32,12 @@ TEST_F(ResponsesTest, an_item_can_be_sent_by_its_id) {
   const Answer lost = send(R"({"input":[{"type":"item_reference","id":"rs_x"}]})");
   EXPECT_EQ(lost.status, 404);
   EXPECT_EQ((*parse_json(lost.body))["error"]["param"], "input[0].id");
+  for (const char* wrong :
+       {R"({"type":"item_reference","id":5})", R"({"type":"item_reference"})"}) {
+    const Answer refused = send(std::string(R"({"input":[)") + wrong + "]}");
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    EXPECT_EQ((*parse_json(refused.body))["error"]["param"], "input[0].id");
+  }
 }
 
 TEST_F(ResponsesTest, a_background_stream_can_be_taken_up_again) {

@@ -1,16 +1,11 @@
 #include "cli/completions.h"
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
-namespace rose {
+#include "base/clock.h"
 
-namespace {
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-}  // namespace
+namespace rose {
 
 Result<std::vector<std::vector<Completion>>> complete_all(
     Engine& engine, std::vector<Request> requests, int in_flight,

@@ -1,10 +1,10 @@
 #include "cli/step_times.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "engine/launcher.h"
 #include "model/cost.h"
@@ -12,10 +12,6 @@
 namespace rose {
 
 namespace {
-
-double clock_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int pages_for(int tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
@@ -96,7 +92,7 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
   }
   const auto launcher = TRY(make_launcher(runtime, cache, 1));
   for (int i = 0; i < warmup + repeats; ++i) {
-    const double start = clock_seconds();
+    const double start = now_seconds();
     double device = 0;
     int64_t under_way = -1;
     const auto land = [&] {
@@ -112,7 +108,7 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
     }
     land();
     if (i < warmup) continue;
-    times.seconds.push_back(clock_seconds() - start);
+    times.seconds.push_back(now_seconds() - start);
     times.device_seconds.push_back(device);
   }
   return times;
@@ -130,7 +126,7 @@ Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warm
     const int64_t next =
         launcher->launch(make_step(runtime, cache, batch, 1, context - 1, uint64_t(i)));
     if (under_way >= 0) launcher->land(under_way);
-    const double now = clock_seconds();
+    const double now = now_seconds();
     if (i > warmup) {
       times.seconds.push_back(now - before);
       times.device_seconds.push_back(launcher->device_seconds(under_way));
@@ -178,13 +174,13 @@ double measure_read_bandwidth(int thread_count) {
   const auto read = __builtin_cpu_supports("avx2") ? read_avx2 : read_plain;
   double best = 1e30;
   for (int repeat = 0; repeat < 6; ++repeat) {
-    const double start = clock_seconds();
+    const double start = now_seconds();
     threads.parallel_for(kBytes, 1 << 20, [&](int64_t begin, int64_t end) {
       const volatile uint64_t keep = read(reinterpret_cast<const WideWords*>(bytes + begin),
                                           (end - begin) / int64_t(sizeof(WideWords)));
       (void)keep;
     });
-    best = std::min(best, clock_seconds() - start);
+    best = std::min(best, now_seconds() - start);
   }
   return double(kBytes) / best;
 }
