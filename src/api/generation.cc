@@ -7,16 +7,6 @@
 
 namespace rose {
 
-namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-
-double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-}  // namespace
-
 void Generation::start(ApiContext& context, Exchange exchange, GenerationPlan plan,
                        std::unique_ptr<Answer> answer) {
   const auto generation =
@@ -67,7 +57,7 @@ Generation::Generation(ApiContext& context, Exchange exchange, const GenerationP
 bool Generation::enter(std::vector<Request>& requests) {
   const std::shared_ptr<Tenant> tenant = exchange_.request().tenant;
   if (!tenant) return true;
-  const auto now = SteadyClock::now();
+  const Time now = Clock::now();
   const auto too_much = tenant->begin(now, outcome_.prompt_tokens);
   for (auto& [name, value] : tenant->headers(now)) exchange_.add_header(name, value);
   if (too_much) {
@@ -125,7 +115,7 @@ void Generation::wake_at(Time when) {
 
 void Generation::expired() {
   if (!answer_) return;
-  const Time now = SteadyClock::now();
+  const Time now = Clock::now();
   if (last_moment_ != Time() && now >= last_moment_)
     return fail({.status = 504,
                  .message = strf("the answer was not complete after %.1f s",
@@ -169,8 +159,7 @@ void Generation::submit(std::vector<Request> requests) {
   }
   arm();
   // A stream's header leaves now: it can tell no more than how long it took to get here.
-  exchange_.add_header("Server-Timing", strf("prepare;dur=%.1f",
-                                             1e3 * seconds_between(arrived_, SteadyClock::now())));
+  exchange_.add_header("Server-Timing", strf("prepare;dur=%.1f", 1e3 * seconds_since(arrived_)));
   answer_->accepted(*this);
   say_first_tokens();
   if (!outlives_client_) exchange_.on_close([self = shared_from_this()] { self->client_left(); });
@@ -219,7 +208,7 @@ void Generation::update(int index, const Update& news) {
 
 // Of an answer that is sent whole.
 void Generation::add_timing() {
-  const double total = seconds_between(arrived_, SteadyClock::now());
+  const double total = seconds_since(arrived_);
   const double first = outcome_.first_token_seconds;
   const double decode = last_token_ == Time() ? 0 : seconds_between(first_token_, last_token_);
   exchange_.add_header(
@@ -232,7 +221,7 @@ void Generation::add_timing() {
 
 void Generation::observe_time(int choice, const Update& news) {
   if (news.tokens.empty()) return;
-  const Time now = SteadyClock::now();
+  const Time now = Clock::now();
   Time& last = choice_token_[size_t(choice)];
   int tokens = int(news.tokens.size());
   if (first_token_ == Time()) {
@@ -282,13 +271,13 @@ void Generation::settle(std::string_view reason) {
       reason = "length";
   }
   outcome_.reason = reason;
-  outcome_.seconds = seconds_between(arrived_, SteadyClock::now());
+  outcome_.seconds = seconds_since(arrived_);
   if (last_token_ != Time()) outcome_.decode_seconds = seconds_between(first_token_, last_token_);
   outcome_.cached_tokens = usage().cached_tokens;
   outcome_.reasoning_tokens = usage().reasoning_tokens;
   report(context_, outcome_);
   if (const auto tenant = std::exchange(tenant_, nullptr))
-    tenant->end(SteadyClock::now(), outcome_.prompt_tokens, outcome_.completion_tokens);
+    tenant->end(Clock::now(), outcome_.prompt_tokens, outcome_.completion_tokens);
   if (running_ > 0)
     for (const RequestId id : ids_) context_.engine.cancel(id);
 }

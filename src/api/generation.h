@@ -2,13 +2,13 @@
 // choices turn them into deltas and an Answer turns those into what its API sends. A client that leaves
 // cancels the request; an answer that is complete before the engine is (a stop string) does too.
 #pragma once
-#include <chrono>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "api/choice.h"
 #include "api/context.h"
+#include "base/clock.h"
 
 namespace rose {
 
@@ -42,7 +42,7 @@ struct GenerationPlan {
   // Each choice begins with its prompt: all of it but the first token, of which there is no
   // log-probability, is the opening of its request.
   bool says_prompt = false;
-  std::chrono::steady_clock::time_point arrived;
+  Time arrived;
 };
 
 class Generation : public std::enable_shared_from_this<Generation> {
@@ -71,7 +71,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool enter(std::vector<Request>& requests);
   void add_timing();
   void arm();
-  void wake_at(std::chrono::steady_clock::time_point when);
+  void wake_at(Time when);
   void expired();
   void fail(const ApiError& error, const char* reason);
   void client_left();
@@ -91,7 +91,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<int> first_tokens_;   // of each choice's prompt, where these are said
   std::vector<Delta> deltas_;
 
-  using Time = std::chrono::steady_clock::time_point;
   Time arrived_, first_token_, last_token_;
   Time last_moment_;                // for its end; none: no limit
   std::vector<Time> choice_token_;  // when each choice got its last

@@ -2,6 +2,7 @@
 // waits for the engine, in the queue like everybody.
 #include "api/generation.h"
 #include "api/routes.h"
+#include "base/clock.h"
 #include "text/plain_format.h"
 
 namespace rose {
@@ -26,7 +27,7 @@ class Probe final : public Answer {
 void get_health_generate(ApiContext& context, Exchange exchange) {
   const std::vector<int> ends = context.format.stop_tokens();
   GenerationPlan plan;
-  plan.arrived = std::chrono::steady_clock::now();
+  plan.arrived = Clock::now();
   plan.parser = [&tokenizer = context.tokenizer] { return make_plain_parser(tokenizer); };
   Request request;
   request.prompt = {ends.empty() ? 0 : ends.front()};  // any token will do

@@ -50,8 +50,7 @@ void Exchange::set_tenant(std::shared_ptr<Tenant> tenant) {
 void Exchange::add_header(std::string name, std::string value) {
   connection_->add_header(serial_, std::move(name), std::move(value));
 }
-void Exchange::set_alarm(std::chrono::steady_clock::time_point when,
-                         std::function<void()> callback) {
+void Exchange::set_alarm(Time when, std::function<void()> callback) {
   connection_->set_alarm(serial_, when, std::move(callback));
 }
 void Exchange::respond(HttpResponse response) {
@@ -64,7 +63,7 @@ bool Exchange::open() const { return connection_->open(serial_); }
 void Exchange::on_close(std::function<void()> callback) {
   connection_->on_close(serial_, std::move(callback));
 }
-void Exchange::call_at(HttpClock::time_point when, std::function<void()> work) {
+void Exchange::call_at(Time when, std::function<void()> work) {
   connection_->call_at(when, std::move(work));
 }
 void Exchange::post(std::function<void()> work) const { connection_->post(std::move(work)); }
@@ -193,7 +192,7 @@ void HttpServer::State::arm_sweep(Loop& loop) {
   loop.sweep.expires_after(shared.options.sweep_interval);
   loop.sweep.async_wait([this, &loop](error_code error) {
     if (error) return;
-    const HttpClock::time_point now = HttpClock::now();
+    const Time now = Clock::now();
     const std::vector<std::shared_ptr<Connection>> all(loop.connections.begin(),
                                                        loop.connections.end());
     for (const auto& connection : all) connection->check_deadline(now);

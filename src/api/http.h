@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace rose {
@@ -93,9 +94,9 @@ class Exchange {
   // Runs when the client leaves, or is dropped, before the end of the answer.
   void on_close(std::function<void()> callback);
   // Runs at that time, unless the answer has ended; a new alarm replaces the one before.
-  void set_alarm(std::chrono::steady_clock::time_point when, std::function<void()> callback);
+  void set_alarm(Time when, std::function<void()> callback);
   // Runs at about that time, whatever has become of the exchange by then. It is kept until then.
-  void call_at(std::chrono::steady_clock::time_point when, std::function<void()> work);
+  void call_at(Time when, std::function<void()> work);
 
   // From any thread: runs `work` on the connection's thread, also if the client has left.
   void post(std::function<void()> work) const;

@@ -82,7 +82,7 @@ void Connection::begin(uint64_t serial, HttpResponse head) {
   if (!open(serial) || state_ == State::streaming) return;
   if (!chunked_) keep_alive_ = false;
   append_head(head, std::nullopt);
-  last_write_ = HttpClock::now();
+  last_write_ = Clock::now();
   comments_ = head.content_type.starts_with("text/event-stream");
   state_ = State::streaming;
 }
@@ -94,7 +94,7 @@ void Connection::append_chunk(std::string_view bytes) {
   out_ += bytes;
   if (chunked_) out_ += "\r\n";
   response_bytes_ += int64_t(out_.size() - before);
-  last_write_ = HttpClock::now();
+  last_write_ = Clock::now();
 }
 
 void Connection::write(uint64_t serial, std::string_view bytes) {
@@ -115,8 +115,7 @@ void Connection::add_header(uint64_t serial, std::string name, std::string value
   if (open(serial)) extra_headers_.emplace_back(std::move(name), std::move(value));
 }
 
-void Connection::set_alarm(uint64_t serial, HttpClock::time_point when,
-                           std::function<void()> callback) {
+void Connection::set_alarm(uint64_t serial, Time when, std::function<void()> callback) {
   if (!open(serial)) return;
   alarm_ = when;
   on_alarm_ = std::move(callback);
@@ -151,7 +150,7 @@ void Connection::post(std::function<void()> work) {
 }
 
 // Holds the connection no longer than others do: it may be gone long before.
-void Connection::call_at(HttpClock::time_point when, std::function<void()> work) {
+void Connection::call_at(Time when, std::function<void()> work) {
   loop_.timed.emplace(when, [weak = weak_from_this(), work = std::move(work)] {
     work();
     if (const auto self = weak.lock()) self->turn_over();
@@ -177,12 +176,12 @@ void Loop::work_off() {
       return;
     }
   }
-  const HttpClock::time_point enough = HttpClock::now() + kSlice;
+  const Time enough = Clock::now() + kSlice;
   do {
     const std::function<void()> work = std::move(todo.front());
     todo.pop_front();
     work();
-  } while (!todo.empty() && HttpClock::now() < enough);
+  } while (!todo.empty() && Clock::now() < enough);
   asio::post(context, [this] { work_off(); });
 }
 
@@ -219,13 +218,13 @@ void Connection::flush() {
   if (state_ == State::lingering && socket_.is_open()) {
     // Closing at once would reset the connection while the client still sends, and the answer be lost.
     transport_.say_goodbye();
-    if (deadline_ > HttpClock::now() + kLinger) set_deadline(kLinger);
+    if (deadline_ > Clock::now() + kLinger) set_deadline(kLinger);
   }
 }
 
 // --- the end
 
-void Connection::check_deadline(HttpClock::time_point now) {
+void Connection::check_deadline(Time now) {
   if (now >= deadline_) {
     if (state_ == State::reading && parser_ && unsent() == 0) {
       refuse(408, "the request did not arrive in time");
@@ -272,15 +271,14 @@ void Connection::close() {
 
 void Connection::record(int status) {
   if (!loop_.shared.record) return;
-  loop_.shared.record(
-      {.method = request_.method,
-       .path = request_.path,
-       .peer = peer_,
-       .id = request_.id,
-       .status = status,
-       .request_bytes = request_bytes_,
-       .response_bytes = response_bytes_,
-       .seconds = std::chrono::duration<double>(HttpClock::now() - began_).count()});
+  loop_.shared.record({.method = request_.method,
+                       .path = request_.path,
+                       .peer = peer_,
+                       .id = request_.id,
+                       .status = status,
+                       .request_bytes = request_bytes_,
+                       .response_bytes = response_bytes_,
+                       .seconds = seconds_since(began_)});
 }
 
 }  // namespace rose

@@ -22,10 +22,9 @@
 #include <unordered_set>
 
 #include "api/http.h"
+#include "base/clock.h"
 
 namespace rose {
-
-using HttpClock = std::chrono::steady_clock;
 
 // What connections share with their server.
 struct HttpShared {
@@ -59,10 +58,10 @@ struct Loop {
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::string scratch = std::string(64 << 10, '\0');  // what one read may bring
   std::mutex inbox_mutex;
-  std::vector<std::function<void()>> inbox;  // posted, and not yet seen by the thread
-  bool scheduled = false;                    // work_off() is going to run
-  std::deque<std::function<void()>> todo;    // of the thread
-  std::multimap<HttpClock::time_point, std::function<void()>> timed;  // call_at()
+  std::vector<std::function<void()>> inbox;          // posted, and not yet seen by the thread
+  bool scheduled = false;                            // work_off() is going to run
+  std::deque<std::function<void()>> todo;            // of the thread
+  std::multimap<Time, std::function<void()>> timed;  // call_at()
   std::thread thread;
 };
 
@@ -75,7 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const HttpRequest& request() const { return request_; }
   void set_tenant(uint64_t serial, std::shared_ptr<Tenant> tenant);
   void add_header(uint64_t serial, std::string name, std::string value);
-  void set_alarm(uint64_t serial, HttpClock::time_point when, std::function<void()> callback);
+  void set_alarm(uint64_t serial, Time when, std::function<void()> callback);
   bool open(uint64_t serial) const;
   void respond(uint64_t serial, HttpResponse response);
   void begin(uint64_t serial, HttpResponse head);
@@ -83,10 +82,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end(uint64_t serial);
   void on_close(uint64_t serial, std::function<void()> callback);
   void post(std::function<void()> work);
-  void call_at(HttpClock::time_point when, std::function<void()> work);
+  void call_at(Time when, std::function<void()> work);
   void offload(std::function<void()> work) { asio::post(loop_.shared.pool, std::move(work)); }
 
-  void check_deadline(HttpClock::time_point now);
+  void check_deadline(Time now);
   void close_if_idle();
   void close();  // tells the handler that is at work, if any
 
@@ -110,7 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void turn_over();
   void flush();
   size_t unsent() const { return out_.size() - sent_; }
-  void set_deadline(std::chrono::milliseconds after) { deadline_ = HttpClock::now() + after; }
+  void set_deadline(std::chrono::milliseconds after) { deadline_ = Clock::now() + after; }
   void hold(int64_t bytes);
   void record(int status);
 
@@ -142,8 +141,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int64_t held_bytes_ = 0;  // of HttpShared's
   Headers extra_headers_;
   std::function<void()> on_close_, on_alarm_;
-  HttpClock::time_point alarm_;
-  HttpClock::time_point began_, last_write_, deadline_;
+  Time alarm_;
+  Time began_, last_write_, deadline_;
 };
 
 }  // namespace rose

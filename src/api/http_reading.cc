@@ -107,7 +107,7 @@ bool Connection::parse_some() {
     parser_->eager(false);  // the header alone, so that its size is known
     header_seen_ = false;
     request_bytes_ = 0;
-    began_ = HttpClock::now();
+    began_ = Clock::now();
     set_deadline(options.header_timeout);
   }
   error_code error;

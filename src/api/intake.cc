@@ -4,6 +4,7 @@
 
 #include "api/body.h"
 #include "api/tenant.h"
+#include "base/clock.h"
 #include "base/json.h"
 
 namespace rose {
@@ -50,7 +51,7 @@ std::string owner_of(const Exchange& exchange) {
 void answer_by_generation(ApiContext& context, Exchange exchange,
                           void (*prepare)(ApiContext& context, const Json& body,
                                           Prepared& prepared)) {
-  const auto arrived = std::chrono::steady_clock::now();
+  const Time arrived = Clock::now();
   exchange.offload([&context, exchange, arrived, prepare] {
     // The request stays as it is until it is answered, also when its client leaves.
     const auto prepared = std::make_shared<Prepared>();

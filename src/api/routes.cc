@@ -3,6 +3,7 @@
 #include "api/access.h"
 #include "api/context.h"
 #include "api/errors.h"
+#include "base/clock.h"
 
 namespace rose {
 
@@ -128,13 +129,13 @@ void route(ServerState& state, Side side, Exchange exchange) {
           {.status = 503, .message = state.startup.sentence(), .code = "model_loading"},
           request.path));
     if (request.method == "POST")
-      if (const auto too_much = access.tenant->request(std::chrono::steady_clock::now())) {
+      if (const auto too_much = access.tenant->request(Clock::now())) {
         HttpResponse response = error_response({.status = 429,
                                                 .message = too_much->message,
                                                 .code = "rate_limit_exceeded",
                                                 .retry_after_s = too_much->retry_after_s},
                                                request.path);
-        for (auto& header : access.tenant->headers(std::chrono::steady_clock::now()))
+        for (auto& header : access.tenant->headers(Clock::now()))
           response.headers.push_back(std::move(header));
         return exchange.respond(std::move(response));
       }

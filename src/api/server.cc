@@ -11,6 +11,7 @@
 #include "api/routes.h"
 #include "api/stats_line.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 namespace rose {
@@ -267,12 +268,11 @@ void Server::run_until_signal() {
   ::sigaction(SIGHUP, &action, nullptr);
   StatsLine line;
   const auto interval = std::chrono::seconds(state_->options.log_stats_interval_s);
-  auto next_line = std::chrono::steady_clock::now();
+  Time next_line = Clock::now();
   while (true) {
     const uint64_t came = signals_within(kLook_ms);
     renew_certificates();
-    if (const auto now = std::chrono::steady_clock::now();
-        context_ && interval.count() > 0 && now >= next_line) {
+    if (const Time now = Clock::now(); context_ && interval.count() > 0 && now >= next_line) {
       if (const std::string said = line.next(context_->engine.stats(), now); !said.empty())
         log_info(said);
       next_line = now + interval;

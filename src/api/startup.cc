@@ -6,7 +6,7 @@ namespace rose {
 
 void Startup::progress(const std::string& phase, double share) {
   const std::lock_guard lock(mutex_);
-  const Clock::time_point now = Clock::now();
+  const Time now = Clock::now();
   if (phases_.empty() || phases_.back().name != phase)
     phases_.push_back({phase, phases_.empty() ? began_ : now, now});
   phases_.back().ended = now;
@@ -20,13 +20,10 @@ void Startup::ready() {
 
 Startup::View Startup::view() const {
   const std::lock_guard lock(mutex_);
-  const auto seconds = [](Clock::time_point from, Clock::time_point to) {
-    return std::chrono::duration<double>(to - from).count();
-  };
-  View view{.ready = ready_at_ != Clock::time_point()};
-  view.seconds = seconds(began_, view.ready ? ready_at_ : Clock::now());
+  View view{.ready = ready_at_ != Time()};
+  view.seconds = seconds_between(began_, view.ready ? ready_at_ : Clock::now());
   for (const Phase& phase : phases_)
-    view.phases.emplace_back(phase.name, seconds(phase.began, phase.ended));
+    view.phases.emplace_back(phase.name, seconds_between(phase.began, phase.ended));
   if (!phases_.empty()) view.phase = phases_.back().name;
   view.share = view.ready ? 1 : share_;
   return view;

@@ -1,11 +1,12 @@
 // How far the server is on its way to the first answer: what /health, /health/ready and
 // /health/startup say while the model is being loaded. Every method may be called from any thread.
 #pragma once
-#include <chrono>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace rose {
 
@@ -27,14 +28,13 @@ class Startup {
   std::string sentence() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Phase {
     std::string name;
-    Clock::time_point began, ended;
+    Time began, ended;
   };
   mutable std::mutex mutex_;
-  const Clock::time_point began_ = Clock::now();
-  Clock::time_point ready_at_ = {};
+  const Time began_ = Clock::now();
+  Time ready_at_ = {};
   std::vector<Phase> phases_;
   double share_ = 0;
 };

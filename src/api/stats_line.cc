@@ -7,11 +7,11 @@
 
 namespace rose {
 
-std::string StatsLine::next(const EngineStats& stats, std::chrono::steady_clock::time_point now) {
+std::string StatsLine::next(const EngineStats& stats, Time now) {
   const EngineStats before = std::exchange(last_, stats);
   const auto since = std::exchange(when_, now);
-  const double seconds = std::chrono::duration<double>(now - since).count();
-  if (since == std::chrono::steady_clock::time_point() || seconds <= 0) return {};
+  const double seconds = seconds_between(since, now);
+  if (since == Time() || seconds <= 0) return {};
   if (stats.steps == before.steps && stats.running + stats.waiting == 0) return {};
   const int64_t queries = stats.prefix_queries - before.prefix_queries;
   const int64_t hits = stats.prefix_hits - before.prefix_hits;

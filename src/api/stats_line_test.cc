@@ -7,7 +7,7 @@ namespace {
 
 TEST(StatsLine, says_what_happened_since_the_last_one_in_known_words) {
   StatsLine line;
-  const std::chrono::steady_clock::time_point start{std::chrono::seconds(100)};
+  const Time start{std::chrono::seconds(100)};
   EngineStats stats;
   stats.prompt_tokens = 1000;
   EXPECT_EQ(line.next(stats, start), "");

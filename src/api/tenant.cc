@@ -11,14 +11,14 @@ namespace {
 
 constexpr int64_t kDay_s = 24 * 60 * 60;
 
-int64_t day_of(Tenant::Time now) {
+int64_t day_of(Time now) {
   return std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count() / kDay_s;
 }
 
 }  // namespace
 
 void Tenant::Bucket::fill(Time now, double per_minute) {
-  const double since = fresh ? 60 : std::chrono::duration<double>(now - filled).count();
+  const double since = fresh ? 60 : seconds_between(filled, now);
   left = std::min(per_minute, left + std::max(0.0, since) * per_minute / 60);
   filled = now;
   fresh = false;

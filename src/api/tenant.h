@@ -1,13 +1,14 @@
 // One who asks: the holder of a key, what it may do and what it has used. Every method may be called
 // from any thread. Time is handed in, so that tests need not wait for it.
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace rose {
 
@@ -32,8 +33,6 @@ struct TooMuch {
 
 class Tenant {
  public:
-  using Time = std::chrono::steady_clock::time_point;
-
   Tenant(std::string name, uint64_t id) : name_(std::move(name)), id_(id) {}
   const std::string& name() const { return name_; }
   uint64_t id() const { return id_; }

@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::seconds;
 
-const Tenant::Time kStart = Tenant::Time(seconds(1'000'000));
+const Time kStart = Time(seconds(1'000'000));
 
 TEST(Tenant, without_limits_nothing_is_refused) {
   Tenant tenant("a", 1);

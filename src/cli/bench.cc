@@ -1,7 +1,6 @@
 // rose bench: how fast this computer runs a model. `latency` times steps of the model alone, from
 // feeding the tokens to the sampled ids; `throughput` times whole requests through the engine.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <numeric>
 

@@ -4,11 +4,11 @@
 #include "cli/bench_kernels.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "cli/op_recorder.h"
 #include "cli/session.h"
@@ -46,12 +46,6 @@ struct KernelOptions {
     visit("--output,-o", output, "table, md, csv or json");
   }
 };
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // `seqs` sequences feed `count` tokens each, after `position` others.
 struct StepOf {
@@ -117,7 +111,7 @@ Timing time_calls(Stream& stream, const std::vector<const RecordedOp*>& calls, i
   };
   run(1);  // what is allocated at first is allocated now
   device.synchronize(stream);
-  const Clock::time_point once = Clock::now();
+  const Time once = Clock::now();
   run(1);
   device.synchronize(stream);
   const double most = std::max(1.0, kMostCalls / double(calls.size()));
@@ -131,7 +125,7 @@ Timing time_calls(Stream& stream, const std::vector<const RecordedOp*>& calls, i
   }
   std::vector<double> seconds;
   for (int i = 0; i <= repeats; ++i) {
-    const Clock::time_point start = Clock::now();
+    const Time start = Clock::now();
     graph ? device.run_graph(stream, graph) : run(rounds);
     device.synchronize(stream);
     if (i > 0) seconds.push_back(seconds_since(start) / (rounds * double(calls.size())));

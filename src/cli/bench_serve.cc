@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/load_client.h"
 #include "cli/options.h"
@@ -85,12 +86,11 @@ class Probe {
  private:
   void run() {
     for (int round = 0; !stop_; ++round) {
-      const auto began = std::chrono::steady_clock::now();
+      const Time began = Clock::now();
       const auto status = http_post(
           {.url = url_, .target = "/health", .bearer = bearer_, .body = ""},
           [](std::string_view) {}, never_);
-      health_s.push_back(
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+      health_s.push_back(seconds_since(began));
       if (!status || *status != 200) ++failures;
       if (round % 20 == 0) {
         std::string text;

@@ -1,9 +1,9 @@
 #include "cli/bench_startup.h"
 
-#include <chrono>
 #include <cstdio>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "cli/completions.h"
 #include "cli/session.h"
 #include "cli/table.h"
@@ -28,7 +28,6 @@ struct StartupOptions {
 }  // namespace
 
 Status bench_startup(Arguments arguments) {
-  using Clock = std::chrono::steady_clock;
   StartupOptions options;
   const CommandHelp help = {"bench startup", "From the command to the first token.",
                             "  rose bench startup openai/gpt-oss-20b\n"
@@ -37,14 +36,13 @@ Status bench_startup(Arguments arguments) {
   Table table({"until", "seconds", "GB"});
   TRY(table.choose(options.output));
 
-  const Clock::time_point start = Clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const Time start = Clock::now();
   double loaded = 0;  // the last that is heard of the weights
   const std::unique_ptr<Session> session =
       TRY(open_session(options.model, [&](const LoadProgress& progress) {
-        if (!progress.pieces) loaded = seconds();
+        if (!progress.pieces) loaded = seconds_since(start);
       }));
-  const double ready = seconds();
+  const double ready = seconds_since(start);
 
   Request request;
   const int vocab = session->runtime->config().vocab;
@@ -57,7 +55,7 @@ Status bench_startup(Arguments arguments) {
   const MemoryReport& memory = session->memory;
   table.row({"weights are in place", strf("%.2f", loaded), gigabytes(memory.weights)});
   table.row({"ready: cache, steps", strf("%.2f", ready), gigabytes(memory.kv + memory.scratch)});
-  table.row({"first token", strf("%.2f", seconds()), ""});
+  table.row({"first token", strf("%.2f", seconds_since(start)), ""});
   table.print({{"model", session->name},
                {"backend", session->runtime->loaded.ops->name},
                {"recipe", session->runtime->loaded.recipe->name},

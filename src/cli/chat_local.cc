@@ -6,6 +6,7 @@
 #include "api/choice.h"
 #include "api/constraints.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "cli/chat_backend.h"
 
 namespace rose {
@@ -39,10 +40,7 @@ class LocalChat final : public ChatBackend {
     std::vector<GeneratedToken> arrived;
     Finish finish = Finish::none;
 
-    const auto start = std::chrono::steady_clock::now();
-    const auto elapsed = [&] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
+    const Time start = Clock::now();
     const RequestId id =
         TRY(session_->engine->submit(std::move(request), [&](const Update& update) {
           const std::lock_guard lock(mutex);
@@ -65,7 +63,8 @@ class LocalChat final : public ChatBackend {
         tokens.swap(arrived);
         ended = finish != Finish::none;
       }
-      if (answer.completion_tokens == 0 && !tokens.empty()) answer.first_token_seconds = elapsed();
+      if (answer.completion_tokens == 0 && !tokens.empty())
+        answer.first_token_seconds = seconds_since(start);
       for (const GeneratedToken& token : tokens) choice.push(token, deltas);
       if (ended) choice.finish(finish, deltas);
       for (const Delta& delta : deltas) on_event({delta.kind, delta.text, delta.tool_index});
@@ -77,7 +76,7 @@ class LocalChat final : public ChatBackend {
         session_->engine->cancel(id);
       }
     }
-    answer.seconds = elapsed();
+    answer.seconds = seconds_since(start);
     answer.finish_reason = stop ? "stopped" : choice.finish_reason();
     return answer;
   }

@@ -1,8 +1,8 @@
 // A chat with a server that speaks the OpenAI API: its stream of chunks, read as they come.
-#include <chrono>
 
 #include "api/http_client.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/chat_backend.h"
 
@@ -107,12 +107,9 @@ class RemoteChat final : public ChatBackend {
                             const std::atomic<bool>& stop) override {
     const Json body = to_body(prompt, sampling);
     ChatAnswer answer;
-    const auto start = std::chrono::steady_clock::now();
-    const auto elapsed = [&] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
+    const Time start = Clock::now();
     const std::function<void(const ChatEvent&)> timed = [&](const ChatEvent& event) {
-      if (answer.first_token_seconds == 0) answer.first_token_seconds = elapsed();
+      if (answer.first_token_seconds == 0) answer.first_token_seconds = seconds_since(start);
       on_event(event);
     };
     ChunkReader reader(answer, timed);
@@ -120,7 +117,7 @@ class RemoteChat final : public ChatBackend {
         {.url = url_, .target = "/chat/completions", .bearer = api_key_, .body = dump_json(body)},
         [&](std::string_view bytes) { reader.push(bytes); }, stop));
     reader.finish();
-    answer.seconds = elapsed();
+    answer.seconds = seconds_since(start);
     if (stop)
       answer.finish_reason = "stopped";
     else if (status != 200 || !reader.error.empty())

@@ -37,17 +37,17 @@ Result<std::vector<std::vector<Completion>>> complete_all(
   for (size_t i = 0; i < requests.size(); ++i) {
     wait_until(int(i) - in_flight + 1);
     open[i] = requests[i].choices;
-    const double start = now_seconds();
+    const Time start = Clock::now();
     const Sink sink = [&, i, start](const Update& update) {
       const std::lock_guard lock(mutex);
       Completion& completion = completions[i][size_t(update.choice)];
       if (completion.tokens.empty() && !update.tokens.empty())
-        completion.first_token_seconds = now_seconds() - start;
+        completion.first_token_seconds = seconds_since(start);
       completion.tokens.insert(completion.tokens.end(), update.tokens.begin(), update.tokens.end());
       completion.cached_tokens = update.cached_tokens;
       if (update.finish == Finish::none) return;
       completion.finish = update.finish;
-      completion.seconds = now_seconds() - start;
+      completion.seconds = seconds_since(start);
       ++choices_done;
       if (--open[i] == 0) ++requests_done;
       changed.notify_one();

@@ -14,16 +14,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace rose {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 struct Address {
   sockaddr_storage storage{};
@@ -55,7 +50,7 @@ struct LoadStream {
   size_t sent = 0;
   bool connecting = false, busy = false, ok = false, done = false;
   std::string in;  // not yet understood
-  Clock::time_point began, last_event, first_event;
+  Time began, last_event, first_event;
   int last_tokens = 0;
   StreamRecord record;
 };
@@ -103,10 +98,10 @@ class Load {
 };
 
 LoadResult Load::run() {
-  const Clock::time_point began = Clock::now();
+  const Time began = Clock::now();
   size_t ramped = 0;  // streams that have had their first request
-  while (finished_ < plan_.requests && since(began, Clock::now()) < plan_.timeout_s) {
-    const double passed = since(began, Clock::now());
+  while (finished_ < plan_.requests && seconds_since(began) < plan_.timeout_s) {
+    const double passed = seconds_since(began);
     const size_t wanted =
         plan_.ramp_s > 0
             ? std::min(streams_.size(), size_t(double(streams_.size()) * passed / plan_.ramp_s) + 1)
@@ -121,7 +116,7 @@ LoadResult Load::run() {
     for (int i = 0; i < count; ++i)
       on_ready(*static_cast<LoadStream*>(events[i].data.ptr), events[i].events);
   }
-  result_.seconds = since(began, Clock::now());
+  result_.seconds = seconds_since(began);
   for (const LoadStream& stream : streams_)
     if (stream.busy) ++result_.failures["not ended in time"];
   return std::move(result_);
@@ -233,16 +228,16 @@ void Load::event(LoadStream& stream, std::string_view text) {
                         text.find("\"reasoning\":\"") != text.npos ||
                         text.find("\"text\":\"") != text.npos;
   if (!has_text || text.find("\"role\":") != text.npos) return;
-  const Clock::time_point now = Clock::now();
+  const Time now = Clock::now();
   if (record.events++ == 0) {
-    record.first_s = since(stream.began, now);
+    record.first_s = seconds_between(stream.began, now);
     stream.first_event = now;
   } else {
-    result_.gaps_s.push_back(float(since(stream.last_event, now)));
+    result_.gaps_s.push_back(float(seconds_between(stream.last_event, now)));
     if (tokens > 0) record.lost += std::max(0, tokens - stream.last_tokens - 1);
     if (plan_.rate > 0)
-      record.worst_late_s = std::max(
-          record.worst_late_s, since(stream.first_event, now) - (record.events - 1) / plan_.rate);
+      record.worst_late_s = std::max(record.worst_late_s, seconds_between(stream.first_event, now) -
+                                                              (record.events - 1) / plan_.rate);
   }
   stream.last_event = now;
   stream.last_tokens = tokens;
@@ -250,7 +245,7 @@ void Load::event(LoadStream& stream, std::string_view text) {
 
 void Load::ended(LoadStream& stream) {
   stream.busy = false;
-  stream.record.total_s = since(stream.began, Clock::now());
+  stream.record.total_s = seconds_since(stream.began);
   result_.streams.push_back(stream.record);
   ++finished_;
   --open_;

@@ -1,7 +1,6 @@
 // Many streamed requests at once from one thread: connects, sends, and notes when each event came.
 // For measuring servers, ours and others'; the answers are read only as far as that needs.
 #pragma once
-#include <chrono>
 #include <map>
 #include <string>
 #include <vector>

@@ -20,7 +20,7 @@ double gigabytes(int64_t bytes) { return double(bytes) / 1e9; }
 StatusLine::StatusLine() : terminal_(::isatty(STDERR_FILENO)) {}
 
 void StatusLine::draw(const std::string& text) {
-  const auto now = std::chrono::steady_clock::now();
+  const Time now = Clock::now();
   if (!terminal_ || now - drawn_ < kRedraw) return;
   drawn_ = now;
   std::fprintf(stderr, "\r\033[K%s", text.c_str());
@@ -59,7 +59,7 @@ void ProgressLine::finish() {
 }
 
 CountLine::CountLine(std::string what, int total)
-    : what_(std::move(what)), total_(total), start_(std::chrono::steady_clock::now()) {}
+    : what_(std::move(what)), total_(total), start_(Clock::now()) {}
 
 void CountLine::show(int done) { line_.draw(strf("%-10s %d of %d", what_.c_str(), done, total_)); }
 
@@ -70,7 +70,7 @@ void CountLine::finish() {
 
 double CountLine::seconds() const {
   if (seconds_ >= 0) return seconds_;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return seconds_since(start_);
 }
 
 }  // namespace rose

@@ -1,9 +1,9 @@
 // One line on stderr that shows how far long work is: redrawn in place on a terminal, elsewhere
 // written once at the end of each phase.
 #pragma once
-#include <chrono>
 #include <string>
 
+#include "base/clock.h"
 #include "model/loader.h"
 
 namespace rose {
@@ -16,7 +16,7 @@ class StatusLine {
 
  private:
   bool terminal_;
-  std::chrono::steady_clock::time_point drawn_{};
+  Time drawn_{};
 };
 
 // Loading: "weights   8.2 of 12.9 GB  63 %  2.4 GB/s", then "weights   12.9 GB in 5.4 s (2.4 GB/s)"; what
@@ -45,7 +45,7 @@ class CountLine {
   StatusLine line_;
   std::string what_;
   int total_;
-  std::chrono::steady_clock::time_point start_;
+  Time start_;
   double seconds_ = -1;
 };
 

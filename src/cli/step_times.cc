@@ -92,7 +92,7 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
   }
   const auto launcher = TRY(make_launcher(runtime, cache, 1));
   for (int i = 0; i < warmup + repeats; ++i) {
-    const double start = now_seconds();
+    const Time start = Clock::now();
     double device = 0;
     int64_t under_way = -1;
     const auto land = [&] {
@@ -108,7 +108,7 @@ Result<StepTimes> time_prefill(Runtime& runtime, int tokens, int chunk, int warm
     }
     land();
     if (i < warmup) continue;
-    times.seconds.push_back(now_seconds() - start);
+    times.seconds.push_back(seconds_since(start));
     times.device_seconds.push_back(device);
   }
   return times;
@@ -120,15 +120,15 @@ Result<StepTimes> time_decode(Runtime& runtime, int batch, int context, int warm
   times.cost = step_cost(runtime.config(), *runtime.loaded.recipe, *runtime.loaded.ops,
                          {.tokens = batch, .sampled = batch, .context = context, .seqs = batch});
   const auto launcher = TRY(make_launcher(runtime, cache, batch));
-  double before = 0;
+  Time before = {};
   int64_t under_way = -1;
   for (int i = 0; i <= warmup + repeats; ++i) {
     const int64_t next =
         launcher->launch(make_step(runtime, cache, batch, 1, context - 1, uint64_t(i)));
     if (under_way >= 0) launcher->land(under_way);
-    const double now = now_seconds();
+    const Time now = Clock::now();
     if (i > warmup) {
-      times.seconds.push_back(now - before);
+      times.seconds.push_back(seconds_between(before, now));
       times.device_seconds.push_back(launcher->device_seconds(under_way));
     }
     before = now;
@@ -174,13 +174,13 @@ double measure_read_bandwidth(int thread_count) {
   const auto read = __builtin_cpu_supports("avx2") ? read_avx2 : read_plain;
   double best = 1e30;
   for (int repeat = 0; repeat < 6; ++repeat) {
-    const double start = now_seconds();
+    const Time start = Clock::now();
     threads.parallel_for(kBytes, 1 << 20, [&](int64_t begin, int64_t end) {
       const volatile uint64_t keep = read(reinterpret_cast<const WideWords*>(bytes + begin),
                                           (end - begin) / int64_t(sizeof(WideWords)));
       (void)keep;
     });
-    best = std::min(best, now_seconds() - start);
+    best = std::min(best, seconds_since(start));
   }
   return double(kBytes) / best;
 }

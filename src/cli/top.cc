@@ -8,6 +8,7 @@
 
 #include "api/http_client.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -143,12 +144,12 @@ Status top_command(Arguments arguments) {
   if (TRY(parse_options(help, options, arguments)) == Parsed::help) return Done{};
   if (!(options.interval_s >= .1)) return fail(ErrorKind::usage, "--interval: wanted 0.1 or more");
   Scrape before(TRY(fetch(options)));
-  auto looked = std::chrono::steady_clock::now();
+  Time looked = Clock::now();
   for (int look = 0; options.count == 0 || look < options.count; ++look) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
     const Scrape now(TRY(fetch(options)));
-    const auto time = std::chrono::steady_clock::now();
-    const Json json = figures(before, now, std::chrono::duration<double>(time - looked).count());
+    const Time time = Clock::now();
+    const Json json = figures(before, now, seconds_between(looked, time));
     if (options.json) {
       std::printf("%s\n", dump_json(json).c_str());
       std::fflush(stdout);

@@ -1,7 +1,6 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -9,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "base/clock.h"
 #include "device/arena.h"
 #include "engine/memory.h"
 #include "engine/runner.h"
@@ -16,8 +16,6 @@
 namespace rose {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class EngineLoop final : public Engine {
  public:
@@ -54,7 +52,7 @@ class EngineLoop final : public Engine {
   struct Message {
     RequestId id = 0;
     bool cancels = false;
-    std::chrono::steady_clock::time_point submitted = {};
+    Time submitted = {};
     Request request = {};
     Sink sink = {};
   };
@@ -126,7 +124,7 @@ Result<RequestId> EngineLoop::submit(Request request, Sink sink) {
     submitted_tokens_ += int64_t(request.prompt.size());
     idle_ = false;
     inbox_.push_back({.id = id,
-                      .submitted = std::chrono::steady_clock::now(),
+                      .submitted = Clock::now(),
                       .request = std::move(request),
                       .sink = std::move(sink)});
   }
@@ -263,8 +261,7 @@ void EngineLoop::tell(const Sequence& sequence, Sampled* sampled) {
       .finish = sequence.finish,
       .cached_tokens = sequence.cached_tokens,
   };
-  if (sequence.admitted)
-    update.waited_s = std::chrono::duration<double>(sequence.began - sequence.submitted).count();
+  if (sequence.admitted) update.waited_s = seconds_between(sequence.submitted, sequence.began);
   if (sampled) {
     update.tokens.push_back({
         .token = sampled->token,
@@ -366,13 +363,13 @@ void warm_up(Launcher& launcher, const EngineOptions& options, const KvMemory& m
   step.rows.assign(size_t(samples), {.temperature = 0});
   launcher.land(launcher.launch(std::move(step)));
 
-  const auto start = Clock::now();
+  const Time start = Clock::now();
   const auto tell = [&](int done, int of) {
     if (progress)
       progress({.phase = "steps",
                 .bytes = done,
                 .total = of,
-                .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+                .seconds = seconds_since(start),
                 .pieces = true});
   };
   if (!options.enforce_eager)

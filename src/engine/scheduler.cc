@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
+
 namespace rose {
 
 namespace {
@@ -66,7 +68,7 @@ Step Scheduler::plan() {
     }
     if (!sequence.admitted) {
       sequence.admitted = true;
-      sequence.began = std::chrono::steady_clock::now();
+      sequence.began = Clock::now();
       sequence.cached_tokens = sequence.computed;
       counts_.prefix_queries += sequence.prompt;
       counts_.prefix_hits += sequence.computed;

@@ -6,10 +6,10 @@
 //   fed       0 ......................... computed
 //             | keys and values are in pages, or will be when the steps under way are done
 #pragma once
-#include <chrono>
 #include <memory>
 #include <unordered_map>
 
+#include "base/clock.h"
 #include "cache/kv_cache.h"
 #include "engine/request.h"
 
@@ -38,11 +38,11 @@ struct Sequence {
   std::vector<int> tokens;
   int length = 0;
   int computed = 0;
-  std::vector<int> pages[kPools];  // kNoPage: the window has left it
-  int remembered = 0;              // pages that the prefix cache has been told of
-  int cached_tokens = 0;           // of the prompt, found there on arrival
-  bool admitted = false;           // at least once
-  std::chrono::steady_clock::time_point submitted = {}, began = {};  // began: when admitted first
+  std::vector<int> pages[kPools];   // kNoPage: the window has left it
+  int remembered = 0;               // pages that the prefix cache has been told of
+  int cached_tokens = 0;            // of the prompt, found there on arrival
+  bool admitted = false;            // at least once
+  Time submitted = {}, began = {};  // began: when admitted first
   Finish finish = Finish::none;
 
   int sample = -1;     // which of the newest step's samples is its own

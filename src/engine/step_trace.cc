@@ -37,9 +37,7 @@ Result<std::unique_ptr<StepTrace>> StepTrace::open(const std::string& path) {
 
 StepTrace::~StepTrace() { file_ << "\n]\n"; }
 
-double StepTrace::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
+double StepTrace::now() const { return seconds_since(start_); }
 
 void StepTrace::add(const StepSpan& step) {
   if (++steps_ > kMostSteps) return;

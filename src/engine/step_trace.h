@@ -2,11 +2,11 @@
 // Perfetto read it: when a step was launched and when its results were there,
 // what it fed, and how long the device worked on it.
 #pragma once
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace rose {
@@ -31,7 +31,7 @@ class StepTrace {
   explicit StepTrace(std::ofstream file) : file_(std::move(file)) {}
 
   std::ofstream file_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Time start_ = Clock::now();
   int64_t steps_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "device/host_buffer.h"
 #include "kernels/pack/pack.h"
 #include "model/checkpoint.h"
@@ -33,17 +34,15 @@ class Phase {
   void end() { tell(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void tell() {
     told_ = Clock::now();
-    now_.seconds = std::chrono::duration<double>(told_ - start_).count();
+    now_.seconds = seconds_between(start_, told_);
     if (progress_) progress_(now_);
   }
 
   const Progress& progress_;
   LoadProgress now_;
-  Clock::time_point start_ = Clock::now(), told_ = start_;
+  Time start_ = Clock::now(), told_ = start_;
 };
 
 std::string show_bytes(int64_t bytes) {

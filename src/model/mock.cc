@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "device/arena.h"
 #include "kernels/sample/sample.h"
@@ -13,8 +14,6 @@
 namespace rose {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::chrono::nanoseconds seconds(double count) {
   return std::chrono::nanoseconds(int64_t(count * 1e9));
@@ -91,7 +90,7 @@ class MockModel final : public Model {
   ModelConfig config_;
   std::vector<int> script_;
   std::chrono::nanoseconds step_, prompt_token_;
-  mutable Clock::time_point due_;  // when the last step ended, by its schedule
+  mutable Time due_;  // when the last step ended, by its schedule
 };
 
 float& cell(const Pass& pass, int layer, int row, int position) {
@@ -133,7 +132,7 @@ void MockModel::keep_pace(int prompt_tokens) const {
   const std::chrono::nanoseconds step = step_ + prompt_tokens * prompt_token_;
   if (step.count() == 0) return;
   due_ += step;
-  const Clock::time_point now = Clock::now();
+  const Time now = Clock::now();
   if (due_ + std::max<std::chrono::nanoseconds>(step_, std::chrono::seconds(1)) < now)
     due_ = now + step;
   std::this_thread::sleep_until(due_);
