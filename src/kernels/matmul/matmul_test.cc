@@ -12,15 +12,21 @@ constexpr Format kMatmulFormats[] = {Format::bf16,     Format::q8,  Format::mxfp
                                      Format::mxfp4_q8, Format::fp8, Format::mxfp4_fp8,
                                      Format::fp8_block};
 
+// Of numbers that bf16 can hold.
+Weight bf16_weight(Rig& rig, int rows, int columns, const std::vector<float>& numbers) {
+  std::vector<bf16> values;
+  for (const float number : numbers) values.push_back(to_bf16(number));
+  return rig.pack(Format::bf16, {.rows = rows,
+                                 .columns = columns,
+                                 .values = reinterpret_cast<const uint8_t*>(values.data())});
+}
+
 TEST(Matmul, by_hand) {
   Rig rig(reference_ops());
-  const uint16_t w[] = {0x3f80, 0x4000, 0xbf80, 0x3f00, 0x0000, 0x4040};  // 1 2 -1 | 0.5 0 3
-  const Weight weight = rig.pack(
-      Format::bf16, {.rows = 2, .columns = 3, .values = reinterpret_cast<const uint8_t*>(w)});
   const Tensor y = rig.empty(DType::f32, {2, 2});
   rig.run(rig.ops().matmul, Matmul{.y = y,
                                    .x = rig.put(DType::f32, {2, 3}, {1, 1, 1, 2, -1, 4}),
-                                   .weight = weight,
+                                   .weight = bf16_weight(rig, 2, 3, {1, 2, -1, .5f, 0, 3}),
                                    .bias = rig.put(DType::f32, {2}, {10, 20})});
   EXPECT_EQ(rig.read(y).at, (std::vector<float>{12, 23.5, 6, 33}));
 }
@@ -31,13 +37,10 @@ TEST(Matmul, rounds_once) {
   for (const Ops* ops : available_ops()) {
     SCOPED_TRACE(ops->name);
     Rig rig(*ops);
-    const uint16_t w[] = {0x3f80, 0x3b80};  // 1, 2^-8
-    const Weight weight = rig.pack(
-        Format::bf16, {.rows = 1, .columns = 2, .values = reinterpret_cast<const uint8_t*>(w)});
     const Tensor y = rig.empty(DType::bf16, {1, 1});
     rig.run(ops->matmul, Matmul{.y = y,
                                 .x = rig.put(DType::bf16, {1, 2}, {1, 1}),
-                                .weight = weight,
+                                .weight = bf16_weight(rig, 1, 2, {1, 0x1p-8f}),
                                 .bias = rig.put(DType::f32, {1}, {-0x1p-8f})});
     EXPECT_EQ(rig.read(y).at[0], 1.0f);
   }
@@ -48,13 +51,10 @@ TEST(Matmul, adds_the_rounded_result) {
   for (const Ops* ops : available_ops()) {
     SCOPED_TRACE(ops->name);
     Rig rig(*ops);
-    const uint16_t w[] = {0x3f80, 0x3b80};  // 1, 2^-8
-    const Weight weight = rig.pack(
-        Format::bf16, {.rows = 1, .columns = 2, .values = reinterpret_cast<const uint8_t*>(w)});
     const Tensor y = rig.put(DType::bf16, {2, 1}, {-1, 2});
     rig.run(ops->matmul, Matmul{.y = y,
                                 .x = rig.put(DType::bf16, {2, 2}, {1, 1, 3, 0}),
-                                .weight = weight,
+                                .weight = bf16_weight(rig, 1, 2, {1, 0x1p-8f}),
                                 .add = true});
     EXPECT_EQ(rig.read(y).at, (std::vector<float>{0, 5}));
   }

@@ -8,31 +8,60 @@ namespace {
 
 using namespace testing;
 
-struct Routed {
-  Values experts, weights;
+struct RouteShape {
+  int tokens, hidden, experts, top_k;
 };
+
+struct RouteNumbers {
+  std::vector<float> x, weight, bias;
+  std::vector<float> gain = {};  // none: x is routed as it is
+};
+
+struct Routed {
+  Values experts, weights, normed;
+};
+
+Routed run_route(const Ops& ops, DType type, const RouteShape& shape, const RouteNumbers& numbers) {
+  Rig rig(ops);
+  const auto [tokens, hidden, experts, top_k] = shape;
+  const Tensor normed = rig.empty(type, {tokens, hidden});
+  Route op = {.experts = rig.empty(DType::i32, {tokens, top_k}),
+              .weights = rig.empty(DType::f32, {tokens, top_k}),
+              .x = rig.put(type, {tokens, hidden}, numbers.x),
+              .weight = rig.put(DType::bf16, {experts, hidden}, numbers.weight),
+              .bias = rig.put(DType::f32, {experts}, numbers.bias)};
+  if (!numbers.gain.empty()) {
+    op.gain = rig.put(DType::f32, {hidden}, numbers.gain);
+    op.eps = 0;
+    op.normed = normed;
+  }
+  rig.run(ops.route, op);
+  return {rig.read(op.experts), rig.read(op.weights), rig.read(normed)};
+}
+
+// Random multiples of `unit`, up to eight of them to either side.
+std::vector<float> on_a_grid(int count, uint64_t key, float unit) {
+  std::vector<float> values;
+  for (int i = 0; i < count; ++i)
+    values.push_back(unit * float(int(random_bits(key, uint64_t(i)) % 17) - 8));
+  return values;
+}
 
 // One token whose logits are given: through the bias.
 Routed routed(const Ops& ops, DType type, const std::vector<float>& logits, int top_k) {
-  Rig rig(ops);
-  const int64_t count = int64_t(logits.size());
-  const Tensor experts = rig.empty(DType::i32, {1, top_k}),
-               weights = rig.empty(DType::f32, {1, top_k});
-  rig.run(ops.route, Route{.experts = experts,
-                           .weights = weights,
-                           .x = rig.put(type, {1, 32}, std::vector<float>(32)),
-                           .weight = rig.normal(DType::bf16, {count, 32}, 1),
-                           .bias = rig.put(DType::f32, {count}, logits)});
-  return {rig.read(experts), rig.read(weights)};
+  const int experts = int(logits.size());
+  return run_route(ops, type, {1, 32, experts, top_k},
+                   {std::vector<float>(32), on_a_grid(experts * 32, 1, 1), logits});
 }
 
 TEST(Route, by_hand) {
   for (const Ops* ops : available_ops()) {
     SCOPED_TRACE(ops->name);
-    const auto [experts, weights] = routed(*ops, DType::f32, {1, 3, -2, 3, .5f, 2, 2.5f, -1}, 4);
-    EXPECT_EQ(experts.at, (std::vector<float>{1, 3, 6, 5}));  // the lower of the equal ones first
+    const Routed got = routed(*ops, DType::f32, {1, 3, -2, 3, .5f, 2, 2.5f, -1}, 4);
+    EXPECT_EQ(got.experts.at,
+              (std::vector<float>{1, 3, 6, 5}));  // the lower of the equal ones first
     const Values want = {{1, 4}, {.33620112f, .33620112f, .20391629f, .12368148f}};
-    EXPECT_TRUE(close(weights, want, {.relative = 1e-6}));
+    EXPECT_TRUE(close(got.weights, want, {.relative = 1e-6}));
   }
 }
 
@@ -59,91 +88,69 @@ TEST(Route, broken_logits_still_give_experts) {
   }
 }
 
-// Inputs whose sums are exact in f32 in any order (multiples of 2^-6, below 2^18 of them), so that every
-// backend sees the same logits and must choose the same experts, ties included.
-TEST(Route, backends_agree_with_the_reference) {
-  constexpr int kShapes[][4] = {{1, 64, 4, 2},     {3, 192, 16, 4}, {70, 2880, 32, 4},
-                                {5, 2880, 128, 4}, {2, 100, 5, 5},  {0, 64, 8, 2}};
+// `check(ops, type, shape)` for every backend, type of activations and one of these shapes.
+template <class Check>
+void for_each_route(std::initializer_list<RouteShape> shapes, const Check& check) {
   for (const Ops* ops : backends())
     for (const DType type : {DType::f32, DType::bf16})
-      for (const auto& shape : kShapes) {
-        const int tokens = shape[0], hidden = shape[1], count = shape[2], top_k = shape[3];
-        SCOPED_TRACE(strf("%s %s [%d, %d] %d of %d", ops->name, name_of(type), tokens, hidden,
-                          top_k, count));
-        const auto grid = [](int64_t n, uint64_t key, float unit) {
-          std::vector<float> values;
-          for (int64_t i = 0; i < n; ++i)
-            values.push_back(unit * float(int(random_bits(key, uint64_t(i)) % 17) - 8));
-          return values;
-        };
-        const auto route = [&](const Ops& on) {
-          Rig rig(on);
-          const Tensor experts = rig.empty(DType::i32, {tokens, top_k});
-          const Tensor weights = rig.empty(DType::f32, {tokens, top_k});
-          rig.run(on.route,
-                  Route{.experts = experts,
-                        .weights = weights,
-                        .x = rig.put(type, {tokens, hidden}, grid(tokens * hidden, 1, 0.25f)),
-                        .weight =
-                            rig.put(DType::bf16, {count, hidden}, grid(count * hidden, 2, 0x1p-4f)),
-                        .bias = rig.put(DType::f32, {count}, grid(count, 3, 0.25f))});
-          return Routed{rig.read(experts), rig.read(weights)};
-        };
-        const Routed got = route(*ops), want = route(reference_ops());
-        EXPECT_TRUE(close(got.experts, want.experts));
-        // Two exponentials and a sum of a few: 16 units of f32; then a rounding.
-        EXPECT_TRUE(
-            close(got.weights, want.weights,
-                  {.absolute = 1e-30, .relative = 0x1p-20 + Tolerance::rounding(type).relative}));
+      for (const RouteShape& shape : shapes) {
+        SCOPED_TRACE(strf("%s %s [%d, %d] %d of %d", ops->name, name_of(type), shape.tokens,
+                          shape.hidden, shape.top_k, shape.experts));
+        check(*ops, type, shape);
       }
+}
+
+// Inputs whose sums are exact in f32 in any order (multiples of 2^-6, below 2^18 of them), so that every
+// backend sees the same logits and must choose the same experts, ties included.
+RouteNumbers exact_numbers(const RouteShape& shape) {
+  const auto [tokens, hidden, experts, top_k] = shape;
+  return {.x = on_a_grid(tokens * hidden, 1, 0.25f),
+          .weight = on_a_grid(experts * hidden, 2, 0x1p-4f),
+          .bias = on_a_grid(experts, 3, 0.25f)};
+}
+
+void expect_same_route(const Routed& got, const Routed& want, DType type) {
+  EXPECT_TRUE(close(got.experts, want.experts));
+  // Two exponentials and a sum of a few: 16 units of f32; then a rounding.
+  EXPECT_TRUE(close(got.weights, want.weights,
+                    {.absolute = 1e-30, .relative = 0x1p-20 + Tolerance::rounding(type).relative}));
+}
+
+TEST(Route, backends_agree_with_the_reference) {
+  for_each_route({{1, 64, 4, 2},
+                  {3, 192, 16, 4},
+                  {70, 2880, 32, 4},
+                  {5, 2880, 128, 4},
+                  {2, 100, 5, 5},
+                  {0, 64, 8, 2}},
+                 [](const Ops& ops, DType type, const RouteShape& shape) {
+                   const RouteNumbers numbers = exact_numbers(shape);
+                   expect_same_route(run_route(ops, type, shape, numbers),
+                                     run_route(reference_ops(), type, shape, numbers), type);
+                 });
 }
 
 // Rows of numbers of one size, whose norm is exactly their sign, and gains that are bf16: the logits
 // are as exact as above.
 TEST(Route, of_the_norm) {
-  constexpr int kShapes[][4] = {{1, 64, 4, 2},      {3, 192, 16, 4}, {9, 2880, 32, 4},
-                                {17, 2880, 128, 4}, {2, 3200, 8, 2}, {2, 100, 5, 5}};
-  for (const Ops* ops : backends())
-    for (const DType type : {DType::f32, DType::bf16})
-      for (const auto& shape : kShapes) {
-        const int tokens = shape[0], hidden = shape[1], count = shape[2], top_k = shape[3];
-        SCOPED_TRACE(strf("%s %s [%d, %d] %d of %d", ops->name, name_of(type), tokens, hidden,
-                          top_k, count));
-        std::vector<float> x, gain, weight, bias, normed;
-        for (int i = 0; i < hidden; ++i)
-          gain.push_back(float(int(random_bits(5, uint64_t(i)) % 9) - 4) / 4);
-        for (int i = 0; i < tokens * hidden; ++i) {
-          const float sign = random_bits(1, uint64_t(i)) % 2 ? 1 : -1;
-          x.push_back(sign * float(1 << i / hidden % 5));
-          normed.push_back(sign * gain[size_t(i % hidden)]);
-        }
-        for (int i = 0; i < count * hidden; ++i)
-          weight.push_back(float(int(random_bits(2, uint64_t(i)) % 17) - 8) / 16);
-        for (int i = 0; i < count; ++i) bias.push_back(float(random_bits(3, uint64_t(i)) % 17) / 4);
-        const auto route = [&](const Ops& on, bool with_norm) {
-          Rig rig(on);
-          const Tensor all = rig.empty(type, {tokens, hidden});
-          Route op = {.experts = rig.empty(DType::i32, {tokens, top_k}),
-                      .weights = rig.empty(DType::f32, {tokens, top_k}),
-                      .x = rig.put(type, {tokens, hidden}, with_norm ? x : normed),
-                      .weight = rig.put(DType::bf16, {count, hidden}, weight),
-                      .bias = rig.put(DType::f32, {count}, bias)};
-          if (with_norm) {
-            op.gain = rig.put(DType::f32, {hidden}, gain);
-            op.eps = 0;
-            op.normed = all;
-          }
-          rig.run(on.route, op);
-          return std::tuple(rig.read(op.experts), rig.read(op.weights), rig.read(all));
-        };
-        const auto [experts, weights, rows] = route(*ops, true);
-        const auto [want_experts, want_weights, unused] = route(reference_ops(), false);
-        EXPECT_TRUE(close(rows, {{tokens, hidden}, normed}));
-        EXPECT_TRUE(close(experts, want_experts));
-        EXPECT_TRUE(
-            close(weights, want_weights,
-                  {.absolute = 1e-30, .relative = 0x1p-20 + Tolerance::rounding(type).relative}));
-      }
+  for_each_route({{1, 64, 4, 2},
+                  {3, 192, 16, 4},
+                  {9, 2880, 32, 4},
+                  {17, 2880, 128, 4},
+                  {2, 3200, 8, 2},
+                  {2, 100, 5, 5}},
+                 [](const Ops& ops, DType type, const RouteShape& shape) {
+                   RouteNumbers before = exact_numbers(shape), after = before;
+                   before.gain = on_a_grid(shape.hidden, 5, 0.25f);
+                   for (int i = 0; i < shape.tokens * shape.hidden; ++i) {
+                     const float sign = random_bits(1, uint64_t(i)) % 2 ? 1 : -1;
+                     before.x[size_t(i)] = sign * float(1 << i / shape.hidden % 5);
+                     after.x[size_t(i)] = sign * before.gain[size_t(i % shape.hidden)];
+                   }
+                   const Routed got = run_route(ops, type, shape, before);
+                   expect_same_route(got, run_route(reference_ops(), type, shape, after), type);
+                   EXPECT_TRUE(close(got.normed, {{shape.tokens, shape.hidden}, after.x}));
+                 });
 }
 
 }  // namespace
