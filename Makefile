@@ -19,10 +19,11 @@ bench: build
 	build/rose bench throughput $(MODEL) $(ARGS)
 
 # Everything CI checks: warnings are errors, the whole suite once plain and once under ASan + UBSan, the
-# official client against a running server, the pages in a browser, the include directions, the table of
-# faults, the CUDA build.
+# official client against a running server, the pages in a browser, the include directions, the names that
+# files share, the table of faults, the CUDA build.
 test: packages-test
 	python3 tools/check_layers.py
+	python3 tools/check_names.py
 	python3 tools/check_faults.py
 	cmake --preset release -DROSE_TESTS=ON -DROSE_BENCHES=ON -DROSE_WERROR=ON >/dev/null
 	cmake --build build

@@ -18,7 +18,7 @@ void append_reasoning(std::string& out, std::string_view text) {
 }
 
 // What every answer and every chunk begins with.
-std::string head_json(const ChatAnswerOptions& options, const char* object) {
+std::string chat_head(const ChatAnswerOptions& options, const char* object) {
   std::string head = "{\"id\":";
   append_json_string(head, options.id);
   head += strf(",\"object\":\"%s\",\"created\":%ld,\"model\":", object, long(options.created));
@@ -66,7 +66,7 @@ class ChatBody final : public Answer {
   void choice_ended(const Generation&, int) override {}
 
   void ended(const Generation& generation) override {
-    std::string body = head_json(options_, "chat.completion") + ",\"choices\":[";
+    std::string body = chat_head(options_, "chat.completion") + ",\"choices\":[";
     for (int i = 0; i < options_.choices; ++i) {
       if (i) body += ',';
       body += strf("{\"index\":%d,\"message\":", i);
@@ -143,7 +143,7 @@ class ChatStream final : public Answer {
       : exchange_(std::move(exchange)),
         tokenizer_(tokenizer),
         options_(std::move(options)),
-        head_("data: " + head_json(options_, "chat.completion.chunk") + ",\"choices\":["),
+        head_("data: " + chat_head(options_, "chat.completion.chunk") + ",\"choices\":["),
         begun_(size_t(options_.choices)) {}
 
   void accepted(Generation&) override {

@@ -11,7 +11,7 @@ namespace rose {
 
 namespace {
 
-std::string head_json(const CompletionsAnswerOptions& options) {
+std::string completion_head(const CompletionsAnswerOptions& options) {
   std::string head = "{";
   append_field(head, "id", options.id);
   head += strf(",\"object\":\"text_completion\",\"created\":%ld", long(options.created));
@@ -98,7 +98,7 @@ class CompletionsBody final : public Answer {
   }
   void choice_ended(const Generation&, int) override {}
   void ended(const Generation& generation) override {
-    std::string body = head_json(writer_.options_);
+    std::string body = completion_head(writer_.options_);
     for (int i = 0; i < writer_.options_.choices; ++i) {
       if (i) body += ',';
       const Collected& choice = collected_[size_t(i)];
@@ -127,7 +127,7 @@ class CompletionsStream final : public Answer {
   CompletionsStream(Exchange exchange, Writer writer)
       : exchange_(std::move(exchange)),
         writer_(std::move(writer)),
-        head_("data: " + head_json(writer_.options_)),
+        head_("data: " + completion_head(writer_.options_)),
         unsent_(size_t(writer_.options_.choices)) {}
 
   void accepted(Generation& generation) override {

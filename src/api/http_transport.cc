@@ -8,8 +8,10 @@
 namespace rose {
 
 namespace {
+
 constexpr size_t kMost = 1 << 30;  // OpenSSL counts in ints
-}
+
+}  // namespace
 
 Transport::Transport(tcp::socket& socket, const std::shared_ptr<const TlsContext>& tls)
     : socket_(socket), tls_(tls) {

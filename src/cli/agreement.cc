@@ -18,7 +18,7 @@ double log_sum(std::span<const float> x) {
 }
 
 template <class Get>
-double mean(const std::vector<Prediction>& tokens, const Get& get) {
+double mean_of(const std::vector<Prediction>& tokens, const Get& get) {
   double sum = 0;
   for (const Prediction& token : tokens) sum += get(token);
   return tokens.empty() ? 0 : sum / double(tokens.size());
@@ -43,16 +43,16 @@ Prediction compare_rows(std::span<const float> p, std::span<const float> q, int 
 }
 
 double Agreement::same_top() const {
-  return mean(tokens, [](const Prediction& token) { return token.same_top ? 1.0 : 0.0; });
+  return mean_of(tokens, [](const Prediction& token) { return token.same_top ? 1.0 : 0.0; });
 }
 double Agreement::kl() const {
-  return mean(tokens, [](const Prediction& token) { return token.kl; });
+  return mean_of(tokens, [](const Prediction& token) { return token.kl; });
 }
 double Agreement::loss() const {
-  return mean(tokens, [](const Prediction& token) { return token.loss; });
+  return mean_of(tokens, [](const Prediction& token) { return token.loss; });
 }
 double Agreement::loss_against() const {
-  return mean(tokens, [](const Prediction& token) { return token.loss_against; });
+  return mean_of(tokens, [](const Prediction& token) { return token.loss_against; });
 }
 
 double Agreement::kl_at(double share) const {

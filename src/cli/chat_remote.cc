@@ -10,7 +10,7 @@ namespace rose {
 
 namespace {
 
-Json to_json(const ChatMessage& message) {
+Json message_json(const ChatMessage& message) {
   constexpr const char* kRoles[] = {"system", "developer", "user", "assistant", "tool"};
   Json json = {{"role", kRoles[int(message.role)]}, {"content", message.content}};
   if (!message.reasoning.empty()) json["reasoning"] = message.reasoning;
@@ -150,7 +150,8 @@ class RemoteChat final : public ChatBackend {
     if (!sampling.stop.empty()) body["stop"] = sampling.stop;
     if (sampling.json) body["response_format"] = {{"type", "json_object"}};
     if (!model_.empty()) body["model"] = model_;
-    for (const ChatMessage& message : prompt.messages) body["messages"].push_back(to_json(message));
+    for (const ChatMessage& message : prompt.messages)
+      body["messages"].push_back(message_json(message));
     return body;
   }
 

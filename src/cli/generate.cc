@@ -82,7 +82,7 @@ std::vector<int> ids_of(const Completion& completion) {
   return ids;
 }
 
-Json to_json(const Tokenizer& tokenizer, const Completion& completion) {
+Json completion_json(const Tokenizer& tokenizer, const Completion& completion) {
   const std::vector<int> ids = ids_of(completion);
   Json json = {{"text", tokenizer.decode(ids)},
                {"tokens", ids},
@@ -123,7 +123,7 @@ Status generate_file(const GenerateOptions& options, Session& session) {
     const auto answers = TRY(complete_all(*session.engine, std::move(requests), 1));
     Json choices = Json::array();
     for (const Completion& completion : answers[0])
-      choices.push_back(to_json(*session.tokenizer, completion));
+      choices.push_back(completion_json(*session.tokenizer, completion));
     return Json{{"choices", choices}};
   });
 }
@@ -161,7 +161,7 @@ Status generate_command(Arguments arguments) {
   for (const Completion& completion : answers[0]) {
     generated += int64_t(completion.tokens.size());
     if (options.json)
-      std::printf("%s\n", dump_json(to_json(tokenizer, completion)).c_str());
+      std::printf("%s\n", dump_json(completion_json(tokenizer, completion)).c_str());
     else
       std::printf("%s\n", tokenizer.decode(ids_of(completion)).c_str());
   }

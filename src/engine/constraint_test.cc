@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(, ConstraintOn, ::testing::Values(&host_device(), &test
                          [](const auto& info) { return std::string(info.param->name); });
 
 // Beside one that is free, whose tokens must be its own.
-void run(Request request, bool loops, Answers& answers) {
+void answer_beside_another(Request request, bool loops, Answers& answers) {
   FakeHost host(*ConstraintOn::GetParam());
   auto engine = Engine::start(host.loaded, host.stream,
                               {.max_context = 1024,
@@ -106,7 +106,8 @@ void expect_legal(const std::vector<int>& tokens) {
 
 TEST_P(ConstraintOn, ends_each_choice_where_nothing_may_follow) {
   Answers answers(8);
-  run({.sampling = {.temperature = 50, .seed = 1}, .choices = 8, .max_tokens = 50}, false, answers);
+  answer_beside_another(
+      {.sampling = {.temperature = 50, .seed = 1}, .choices = 8, .max_tokens = 50}, false, answers);
   std::set<int> firsts;
   for (int choice = 0; choice < 8; ++choice) {
     expect_legal(answers.tokens[size_t(choice)]);
@@ -119,7 +120,8 @@ TEST_P(ConstraintOn, ends_each_choice_where_nothing_may_follow) {
 
 TEST_P(ConstraintOn, min_tokens_bans_stop_tokens_while_others_are_possible) {
   Answers answers(4);
-  run({.choices = 4, .max_tokens = 500, .min_tokens = 100, .stop_tokens = {Counting::kLast}}, true,
+  answer_beside_another(
+      {.choices = 4, .max_tokens = 500, .min_tokens = 100, .stop_tokens = {Counting::kLast}}, true,
       answers);
   for (const std::vector<int>& tokens : answers.tokens) {
     expect_legal(tokens);
@@ -129,7 +131,8 @@ TEST_P(ConstraintOn, min_tokens_bans_stop_tokens_while_others_are_possible) {
 
 TEST_P(ConstraintOn, min_tokens_gives_way_where_only_stop_tokens_are_possible) {
   Answers answers(1);
-  run({.max_tokens = 500, .min_tokens = 100, .stop_tokens = {Counting::kLast}}, false, answers);
+  answer_beside_another({.max_tokens = 500, .min_tokens = 100, .stop_tokens = {Counting::kLast}},
+                        false, answers);
   expect_legal(answers.tokens[0]);
   EXPECT_EQ(answers.tokens[0].size(), 3u);
   EXPECT_EQ(answers.finish[0], Finish::stop);
@@ -137,7 +140,7 @@ TEST_P(ConstraintOn, min_tokens_gives_way_where_only_stop_tokens_are_possible) {
 
 TEST_P(ConstraintOn, max_tokens_cuts_it_off) {
   Answers answers(1);
-  run({.max_tokens = 2}, true, answers);
+  answer_beside_another({.max_tokens = 2}, true, answers);
   EXPECT_EQ(answers.tokens[0].size(), 2u);
   EXPECT_EQ(answers.finish[0], Finish::length);
 }

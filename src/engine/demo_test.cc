@@ -49,8 +49,8 @@ struct Schedule {
 };
 
 // Runs all at once, as far as the limits allow, and compares.
-SchedulerCounts run(const LoadedModel& model, Stream& stream, const std::vector<Golden>& goldens,
-                    const Schedule& schedule) {
+SchedulerCounts answer_goldens(const LoadedModel& model, Stream& stream,
+                               const std::vector<Golden>& goldens, const Schedule& schedule) {
   SCOPED_TRACE(strf("%s, %s, %s", model.ops->name, model.recipe->name, schedule.name));
   auto runner =
       Runner::make(model, stream, schedule.limits.pages, {.vocab = model.model->config().vocab});
@@ -111,7 +111,7 @@ TEST(DemoModel, any_schedule_gives_the_golden_answers) {
         .tokens_per_step = tokens, .seqs = seqs, .window = window, .pages = {full, sliding}};
   };
   const auto counts = [&](const Schedule& schedule) {
-    return run(*model, stream, goldens, schedule);
+    return answer_goldens(*model, stream, goldens, schedule);
   };
   counts({"one at a time", limits(4096, 1, 40, 80), all});
   counts({"all at once", limits(4096, 8, 128, 128), all});

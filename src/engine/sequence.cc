@@ -9,8 +9,10 @@
 namespace rose {
 
 namespace {
+
 constexpr float kSure = 1e30f;  // no logit comes near
-}
+
+}  // namespace
 
 void Sequence::count(int token, bool in_prompt) {
   const auto [place, added] = count_of_.try_emplace(token, counts_.size());

@@ -62,7 +62,7 @@ Request random_request(Random& random, int vocab) {
   return request;
 }
 
-Outcome run(const LoadedModel& model, Stream& stream, uint64_t seed, int64_t steps, int seqs) {
+Outcome stress(const LoadedModel& model, Stream& stream, uint64_t seed, int64_t steps, int seqs) {
   const int vocab = model.model->config().vocab, context = 1024;
   const SchedulerLimits limits = {.tokens_per_step = 300,
                                   .seqs = seqs,
@@ -120,8 +120,8 @@ TEST(Stress, random_steps_twice) {
                                 **find_recipe(ops.defaults.recipe), stream, ops);
   ASSERT_TRUE(model) << model.error().message;
   for (const int seqs : {3, 20}) {
-    const Outcome one = run(*model, stream, uint64_t(seqs), steps / 2, seqs);
-    const Outcome two = run(*model, stream, uint64_t(seqs), steps / 2, seqs);
+    const Outcome one = stress(*model, stream, uint64_t(seqs), steps / 2, seqs);
+    const Outcome two = stress(*model, stream, uint64_t(seqs), steps / 2, seqs);
     EXPECT_EQ(one.answers, two.answers);
     EXPECT_GT(one.tokens, steps / 2);
     EXPECT_EQ(one.ended[int(Finish::failed)], 0);

@@ -50,7 +50,7 @@ std::vector<std::string> split_ascii(std::string_view text) {
   return parts;
 }
 
-std::string join(const std::vector<std::string>& parts) {
+std::string spaced(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts) {
     if (!out.empty()) out += ' ';
@@ -134,14 +134,14 @@ Result<Header> parse_header(std::string_view text, std::optional<Role> role) {
   header.recipient = without_to(parts.back());
   parts.pop_back();
   if (!parts.empty())
-    return fail(ErrorKind::invalid,
-                "unexpected tokens remaining in message header: Some(" + quoted(join(parts)) + ")");
+    return fail(ErrorKind::invalid, "unexpected tokens remaining in message header: Some(" +
+                                        quoted(spaced(parts)) + ")");
   return header;
 }
 
 Result<Unfinished> parse_unfinished_header(std::string_view text, Role role) {
   Split found = TRY(split(text, role));
-  return Unfinished{std::move(found.header), join(found.parts)};
+  return Unfinished{std::move(found.header), spaced(found.parts)};
 }
 
 }  // namespace rose::harmony

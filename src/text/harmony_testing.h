@@ -92,6 +92,7 @@ inline std::vector<ChatEvent> events_of(const std::vector<int>& tokens,
   return events;
 }
 
+inline Turn read(const std::vector<int>& tokens) { return join(events_of(tokens)); }
 inline Turn read(std::string_view text, const std::vector<std::string>& listed = {}) {
   return join(events_of(ids(text), tools(listed)));
 }

@@ -18,11 +18,6 @@ std::vector<int> with(std::string_view text, std::vector<int> more, std::string_
   return out;
 }
 
-Turn read(const std::vector<int>& tokens) { return join(events_of(tokens)); }
-Turn read(std::string_view text, const std::vector<std::string>& listed = {}) {
-  return testing::read(text, listed);
-}
-
 // --- headers ---
 
 TEST(HarmonyTolerance, a_refusal_without_a_header_is_content_only_if_nothing_better_follows) {

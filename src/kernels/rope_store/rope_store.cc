@@ -19,7 +19,7 @@ void rotate(T* x, int half, const float* cos, const float* sin) {
 }
 
 template <class T, class K>
-void run(const RopeStore& op, int kv_heads) {
+void rotate_and_store(const RopeStore& op, int kv_heads) {
   const int dim = op.head_dim, half = dim / 2;
   const Batch& batch = *op.batch;
   const Tensor& table = batch.pages[int(op.kv.pool)];
@@ -73,7 +73,8 @@ void rope_store(Stream&, const RopeStore& op) {
   shape_check("rope_store", op.batch->pages[int(op.kv.pool)], "page table", {&seqs, &width});
 
   with_type_of(op.qkv, "rope_store", [&]<class T>(T) {
-    with_type_of(op.kv.pages, "rope_store", [&]<class K>(K) { run<T, K>(op, int(kv_heads)); });
+    with_type_of(op.kv.pages, "rope_store",
+                 [&]<class K>(K) { rotate_and_store<T, K>(op, int(kv_heads)); });
   });
 }
 
