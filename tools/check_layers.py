@@ -3,7 +3,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["base", "tensor", "device", "comm", "cache", "kernels", "layers", "model", "decode", "engine", "text", "api", "cli"]
+LAYERS = ["base", "tensor", "device", "cache", "kernels", "layers", "model", "engine", "text", "api", "cli"]
 MAY = {"cache": {"base", "tensor", "device"}, "text": {"base"},  # narrower than the order allows
        "testing": {"base", "tensor", "device", "cache", "kernels", "layers", "model"}}
 
