@@ -1,6 +1,7 @@
 #include "api/chat_answer.h"
 
 #include "api/answer_json.h"
+#include "api/chunk_stream.h"
 #include "api/intake.h"
 #include "api/json_text.h"
 #include "base/check.h"
@@ -140,16 +141,16 @@ class ChatBody final : public Answer {
 class ChatStream final : public Answer {
  public:
   ChatStream(Exchange exchange, const Tokenizer& tokenizer, ChatAnswerOptions options)
-      : exchange_(std::move(exchange)),
+      : stream_(std::move(exchange),
+                {.head = chat_head(options, "chat.completion.chunk") + ",\"choices\":[",
+                 .include_usage = options.include_usage,
+                 .continuous_usage = options.continuous_usage,
+                 .headers = options.headers}),
         tokenizer_(tokenizer),
         options_(std::move(options)),
-        head_("data: " + chat_head(options_, "chat.completion.chunk") + ",\"choices\":["),
         begun_(size_t(options_.choices)) {}
 
-  void accepted(Generation&) override {
-    accepted_ = true;
-    exchange_.begin(event_stream_head(options_.headers));
-  }
+  void accepted(Generation&) override { stream_.begin(); }
 
   void tokens(const Generation& generation, int choice,
               std::span<const GeneratedToken> tokens) override {
@@ -161,7 +162,7 @@ class ChatStream final : public Answer {
     chunk_ += "},\"logprobs\":null,\"finish_reason\":null,\"token_ids\":";
     append_ids(chunk_, ids);
     chunk_ += "}]";
-    close_chunk(generation);
+    stream_.chunk(generation, chunk_);
   }
 
   void deltas(const Generation& generation, int choice, std::vector<Delta> deltas) override {
@@ -178,7 +179,7 @@ class ChatStream final : public Answer {
         chunk_ += "null";
       }
       chunk_ += ",\"finish_reason\":null}]";
-      close_chunk(generation);
+      stream_.chunk(generation, chunk_);
     }
   }
 
@@ -187,20 +188,11 @@ class ChatStream final : public Answer {
     open_chunk(choice);
     chunk_ +=
         "},\"logprobs\":null,\"finish_reason\":" + ending_json(generation.choice(choice)) + "}]";
-    close_chunk(generation);
+    stream_.chunk(generation, chunk_);
   }
 
-  void ended(const Generation& generation) override {
-    if (options_.include_usage)
-      exchange_.write(head_ + "],\"usage\":" + usage_json(generation.usage()) + "}\n\n");
-    finish();
-  }
-
-  void failed(const ApiError& error) override {
-    if (!accepted_) return exchange_.respond(error_response(error));
-    exchange_.write("data: " + error_body(error) + "\n\n");
-    finish();
-  }
+  void ended(const Generation& generation) override { stream_.end(generation); }
+  void failed(const ApiError& error) override { stream_.fail(error); }
 
  private:
   void append_delta(const Delta& delta) {
@@ -232,32 +224,15 @@ class ChatStream final : public Answer {
       append_ids(chunk_, options_.prompt_token_ids);
       prompt_told_ = true;
     }
-    close_chunk(generation);
+    stream_.chunk(generation, chunk_);
   }
 
-  void open_chunk(int choice) {
-    chunk_ = head_;
-    chunk_ += strf("{\"index\":%d,\"delta\":{", choice);
-  }
-  void close_chunk(const Generation& generation) {
-    if (options_.continuous_usage)
-      chunk_ += ",\"usage\":" + usage_json(generation.usage());
-    else if (options_.include_usage)
-      chunk_ += ",\"usage\":null";
-    chunk_ += "}\n\n";
-    exchange_.write(chunk_);
-  }
-  void finish() {
-    exchange_.write("data: [DONE]\n\n");
-    exchange_.end();
-  }
+  void open_chunk(int choice) { chunk_ = strf("{\"index\":%d,\"delta\":{", choice); }
 
-  Exchange exchange_;
+  ChunkStream stream_;
   const Tokenizer& tokenizer_;
   const ChatAnswerOptions options_;
-  const std::string head_;
-  std::string chunk_;
-  bool accepted_ = false;  // the status is out: errors are events of the stream from now on
+  std::string chunk_;  // behind the head
   bool prompt_told_ = false;
   std::vector<bool> begun_;  // choices whose role is out
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "api/answer_json.h"
+#include "api/chunk_stream.h"
 #include "api/intake.h"
 #include "api/json_text.h"
 #include "base/check.h"
@@ -125,14 +126,15 @@ class CompletionsBody final : public Answer {
 class CompletionsStream final : public Answer {
  public:
   CompletionsStream(Exchange exchange, Writer writer)
-      : exchange_(std::move(exchange)),
-        writer_(std::move(writer)),
-        head_("data: " + completion_head(writer_.options_)),
+      : writer_(std::move(writer)),
+        stream_(std::move(exchange), {.head = completion_head(writer_.options_),
+                                      .include_usage = writer_.options_.include_usage,
+                                      .continuous_usage = writer_.options_.continuous_usage,
+                                      .headers = writer_.options_.headers}),
         unsent_(size_t(writer_.options_.choices)) {}
 
   void accepted(Generation& generation) override {
-    accepted_ = true;
-    exchange_.begin(event_stream_head(writer_.options_.headers));
+    stream_.begin();
     for (int i = 0; writer_.options_.echo && i < writer_.options_.choices; ++i)
       chunk(generation, i, writer_.echoed(i), nullptr);
   }
@@ -147,38 +149,19 @@ class CompletionsStream final : public Answer {
   void choice_ended(const Generation& generation, int choice) override {
     chunk(generation, choice, "", &generation.choice(choice));
   }
-  void ended(const Generation& generation) override {
-    if (writer_.options_.include_usage)
-      exchange_.write(head_ + "],\"usage\":" + usage_json(generation.usage()) + "}\n\n");
-    finish();
-  }
-  void failed(const ApiError& error) override {
-    if (!accepted_) return exchange_.respond(error_response(error));
-    exchange_.write("data: " + error_body(error) + "\n\n");
-    finish();
-  }
+  void ended(const Generation& generation) override { stream_.end(generation); }
+  void failed(const ApiError& error) override { stream_.fail(error); }
 
  private:
   void chunk(const Generation& generation, int choice, std::string_view text, const Choice* ended) {
-    std::string chunk = head_;
-    writer_.append_choice(chunk, choice, text, std::exchange(unsent_[size_t(choice)], {}), ended);
-    chunk += ']';
-    if (writer_.options_.continuous_usage)
-      chunk += ",\"usage\":" + usage_json(generation.usage());
-    else if (writer_.options_.include_usage)
-      chunk += ",\"usage\":null";
-    exchange_.write(chunk + "}\n\n");
-  }
-  void finish() {
-    exchange_.write("data: [DONE]\n\n");
-    exchange_.end();
+    std::string rest;
+    writer_.append_choice(rest, choice, text, std::exchange(unsent_[size_t(choice)], {}), ended);
+    stream_.chunk(generation, rest += ']');
   }
 
-  Exchange exchange_;
   Writer writer_;
-  const std::string head_;
+  ChunkStream stream_;
   std::vector<std::vector<GeneratedToken>> unsent_;  // of each choice, with logprobs
-  bool accepted_ = false;
 };
 
 }  // namespace
