@@ -60,10 +60,6 @@ ChatRequest parse_chat_request(const Json& body, int vocab, Problem& problem) {
     request.prompt.messages = parse_messages(*messages, problem);
   read_tools(fields, ToolStyle::nested, request);
   read_tool_choice(fields, ToolStyle::nested, request);
-  bool parallel = true;
-  fields.read("parallel_tool_calls", parallel);
-  request.one_call = !parallel;
-
   read_reasoning_fields(fields, request);
   read_generate_fields(fields, vocab, request.generate);
   read_chat_logprobs(fields, request);

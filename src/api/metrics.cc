@@ -59,6 +59,12 @@ struct Metrics::State {
         .Register(registry)
         .Add({}, buckets);
   }
+  Family<Counter>& counters(const char* name, const char* help, const Labels& of_all) {
+    return prometheus::BuildCounter().Name(name).Help(help).Labels(of_all).Register(registry);
+  }
+  Family<Summary>& sizes(const char* name, const char* help) {
+    return prometheus::BuildSummary().Name(name).Help(help).Register(registry);
+  }
 
   const Labels labels;
   const Buckets tokens;
@@ -91,25 +97,15 @@ struct Metrics::State {
   Histogram& params_max =
       histogram("request_params_max_tokens", "The max_tokens of a request.", tokens);
 
-  Family<Counter>& success = prometheus::BuildCounter()
-                                 .Name("vllm:request_success_total")
-                                 .Help("Requests that reached the engine and ended, by reason.")
-                                 .Labels(labels)
-                                 .Register(registry);
-  Family<Counter>& outcomes = prometheus::BuildCounter()
-                                  .Name("rose:requests_total")
-                                  .Help("Every request, rejected ones too, by outcome.")
-                                  .Labels(labels)
-                                  .Register(registry);
-  Family<Counter>& ignored = prometheus::BuildCounter()
-                                 .Name("rose:ignored_params_total")
-                                 .Help("Fields of requests that had no effect, by name.")
-                                 .Labels(labels)
-                                 .Register(registry);
-  Family<Counter>& http_requests = prometheus::BuildCounter()
-                                       .Name("http_requests_total")
-                                       .Help("HTTP requests by route, method and class of status.")
-                                       .Register(registry);
+  Family<Counter>& success =
+      counters("vllm:request_success_total",
+               "Requests that reached the engine and ended, by reason.", labels);
+  Family<Counter>& outcomes =
+      counters("rose:requests_total", "Every request, rejected ones too, by outcome.", labels);
+  Family<Counter>& ignored = counters("rose:ignored_params_total",
+                                      "Fields of requests that had no effect, by name.", labels);
+  Family<Counter>& http_requests =
+      counters("http_requests_total", "HTTP requests by route, method and class of status.", {});
   Family<Histogram>& http_seconds =
       prometheus::BuildHistogram()
           .Name("http_request_duration_seconds")
@@ -120,14 +116,9 @@ struct Metrics::State {
                               .Help("The same, of all routes, in finer steps.")
                               .Register(registry)
                               .Add({}, kFirstToken);
-  Family<Summary>& request_bytes = prometheus::BuildSummary()
-                                       .Name("http_request_size_bytes")
-                                       .Help("Requests with their headers.")
-                                       .Register(registry);
-  Family<Summary>& response_bytes = prometheus::BuildSummary()
-                                        .Name("http_response_size_bytes")
-                                        .Help("Answers with their headers.")
-                                        .Register(registry);
+  Family<Summary>& request_bytes = sizes("http_request_size_bytes", "Requests with their headers.");
+  Family<Summary>& response_bytes =
+      sizes("http_response_size_bytes", "Answers with their headers.");
   std::mutex mutex;
   std::set<std::string> field_names;
 };

@@ -171,9 +171,6 @@ ResponsesRequest parse_responses_request(const Json& body, int vocab, Problem& p
   read_input(fields, request);
   read_tools(fields, ToolStyle::flat, request);
   read_tool_choice(fields, ToolStyle::flat, request);
-  bool parallel = true;
-  fields.read("parallel_tool_calls", parallel);
-  request.one_call = !parallel;
   read_reasoning_fields(fields, request);
   read_generate_fields(fields, vocab, request.generate);
   read_include(fields, request);

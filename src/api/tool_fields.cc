@@ -141,6 +141,9 @@ void read_tools(Fields& fields, ToolStyle style, TurnRequest& into) {
 }
 
 void read_tool_choice(Fields& fields, ToolStyle style, TurnRequest& into) {
+  bool parallel = true;
+  fields.read("parallel_tool_calls", parallel);
+  into.one_call = !parallel;
   const Json* choice = fields.find("tool_choice");
   if (!choice) return;
   if (*choice == "none") {

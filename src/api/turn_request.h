@@ -40,8 +40,8 @@ struct TurnRequest {
 // Text as a string or as an array of text parts, joined without a separator.
 std::string read_text(Fields& fields, const char* name);
 
-// "tools" and "tool_choice": `nested` as Chat Completions writes them, {"type", "function": {"name"}},
-// or flat as Responses does, {"type", "name"}.
+// "tools"; "tool_choice" and "parallel_tool_calls". `nested` as Chat Completions writes them,
+// {"type", "function": {"name"}}, or flat as Responses does, {"type", "name"}.
 enum class ToolStyle { nested, flat };
 void read_tools(Fields& fields, ToolStyle style, TurnRequest& into);
 void read_tool_choice(Fields& fields, ToolStyle style, TurnRequest& into);
