@@ -1,8 +1,6 @@
 #include "api/chat_request.h"
 
-#include <gtest/gtest.h>
-
-#include "base/json.h"
+#include "api/request_property.h"
 
 namespace rose {
 namespace {
@@ -67,44 +65,10 @@ TEST(ChatRequest, every_shape_of_message_is_read) {
   EXPECT_EQ(request.ignored, (std::vector<std::string>{"x_new", "chat_template_kwargs.other"}));
 }
 
-// Puts every kind of value at every place of a good request: each time it is read or refused with the
-// name of a field, and nothing else happens.
 TEST(ChatRequest, no_value_at_any_place_is_fatal) {
-  const Json good = *parse_json(kEverything);
-  const Json places = good.flatten();
-  const Json values[] = {nullptr,
-                         true,
-                         0,
-                         -1,
-                         1e300,
-                         5.5,
-                         "",
-                         "text",
-                         Json::array(),
-                         {1},
-                         {"a"},
-                         Json::object(),
-                         {{"type", "x"}},
-                         Json::array({Json::object()})};
-  int refused = 0, read = 0;
-  for (const auto& [path, leaf] : places.items())
-    for (std::string place = path; !place.empty(); place.erase(place.rfind('/')))
-      for (const Json& value : values) {
-        Json changed = good;
-        changed[Json::json_pointer(place)] = value;
-        Problem problem;
-        parse_chat_request(changed, 2048, problem);
-        if (problem) {
-          ++refused;
-          EXPECT_EQ(problem.first->status, 400);
-          EXPECT_FALSE(problem.first->message.empty());
-          EXPECT_FALSE(problem.first->param.empty()) << place << " " << value;
-        } else {
-          ++read;
-        }
-      }
-  EXPECT_GT(refused, 1000);
-  EXPECT_GT(read, 300);
+  testing::put_everything_everywhere(kEverything, [](const Json& body, Problem& problem) {
+    parse_chat_request(body, 2048, problem);
+  });
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
-// Bodies of every API with every kind of value at every place: each is read or refused with the name of a
-// field, and nothing else happens.
-#include <gtest/gtest.h>
-
+#include "api/request_property.h"
 #include "api/messages_request.h"
 #include "api/responses_request.h"
-#include "base/json.h"
 
 namespace rose {
 namespace {
+
+using testing::put_everything_everywhere;
 
 constexpr const char* kResponses = R"({
   "model": "demo", "instructions": "Be brief.", "previous_response_id": null, "store": true, "background": false,
@@ -40,45 +38,6 @@ constexpr const char* kMessages = R"({
   "output_format": {"type": "json_schema", "schema": {"type": "object"}},
   "stop_sequences": ["a"], "temperature": 0.5, "top_k": 5, "stream": true, "metadata": {"user_id": "u"}
 })";
-
-template <class Parse>
-void put_everything_everywhere(const char* text, const Parse& parse) {
-  const Json good = *parse_json(text);
-  Problem none;
-  parse(good, none);
-  ASSERT_FALSE(none) << none.first->message;
-  const Json places = good.flatten();
-  const Json values[] = {nullptr,
-                         true,
-                         0,
-                         -1,
-                         1e300,
-                         5.5,
-                         "",
-                         "text",
-                         {1},
-                         {"a"},
-                         Json::array(),
-                         Json::object(),
-                         {{"type", "x"}},
-                         Json::array({Json::object()})};
-  int refused = 0, read = 0;
-  for (const auto& [path, leaf] : places.items())
-    for (std::string place = path; !place.empty(); place.erase(place.rfind('/')))
-      for (const Json& value : values) {
-        Json changed = good;
-        changed[Json::json_pointer(place)] = value;
-        Problem problem;
-        parse(changed, problem);
-        problem ? ++refused : ++read;
-        if (!problem) continue;
-        EXPECT_EQ(problem.first->status, 400);
-        EXPECT_FALSE(problem.first->message.empty());
-        EXPECT_FALSE(problem.first->param.empty()) << place << " " << value;
-      }
-  EXPECT_GT(refused, 500);
-  EXPECT_GT(read, 200);
-}
 
 TEST(RequestProperty, no_value_at_any_place_of_a_response_is_fatal) {
   put_everything_everywhere(kResponses, [](const Json& body, Problem& problem) {

@@ -6,7 +6,7 @@
 
 #include "api/server_fixture.h"
 #include "cli/load_client.h"
-#include "cli/session.h"
+#include "cli/mock_server.h"
 
 namespace rose {
 namespace {
@@ -14,32 +14,14 @@ namespace {
 using testing::Answer;
 using testing::RawClient;
 
-class LoadTest : public ::testing::Test {
+class LoadTest : public testing::MockServer {
  protected:
-  void SetUp() override { set_log_level("error"); }
-  void TearDown() override {
-    server_.reset();
-    set_log_level("info");
-  }
-  void start(double speed, int max_seqs = 256) {
-    ModelOptions options;
-    options.model = ROSE_SOURCE_DIR "/models/demo";
-    options.device = "mock";
+  void start() {
+    ModelOptions options = testing::mock_options(0);
     options.max_model_len = 4096;
-    options.max_num_seqs = max_seqs;
-    options.mock.speed = speed;
     options.mock.answer_tokens = 3000;
-    auto session = open_session(options);
-    ASSERT_TRUE(session) << session.error().message;
-    session_ = std::move(*session);
-    ServeOptions serve;
-    serve.port = 0;
-    auto server = Server::start(serve, {.names = {"mock"}, .root = "/", .version = "0"},
-                                *session_->engine, *session_->tokenizer, *session_->format);
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = std::move(*server);
+    MockServer::start(options);
   }
-  int port() const { return server_->port(); }
   LoadPlan plan(int requests, int concurrency, int tokens) const {
     return {.url = parse_url(server_->url()).value(),
             .target = "/v1/chat/completions",
@@ -54,13 +36,10 @@ class LoadTest : public ::testing::Test {
   static std::string chat(const std::string& fields) {
     return R"({"messages":[{"role":"user","content":"Hi"}],)" + fields + "}";
   }
-
-  std::unique_ptr<Session> session_;
-  std::unique_ptr<Server> server_;
 };
 
 TEST_F(LoadTest, many_streams_lose_nothing) {
-  start(0);
+  start();
   const auto result = run_load(plan(300, 100, 40));
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_TRUE(result->failures.empty()) << result->failures.begin()->first;
@@ -76,7 +55,7 @@ TEST_F(LoadTest, many_streams_lose_nothing) {
 }
 
 TEST_F(LoadTest, what_the_load_client_cannot_reach_is_counted) {
-  start(0);
+  start();
   LoadPlan wrong = plan(20, 5, 10);
   wrong.target = "/nowhere";
   EXPECT_EQ(run_load(wrong)->failures.at("status 404"), 20);
@@ -86,7 +65,7 @@ TEST_F(LoadTest, what_the_load_client_cannot_reach_is_counted) {
 
 // Answers are still being made for others while each of these is at work.
 TEST_F(LoadTest, hostile_clients_do_not_keep_others_from_their_answers) {
-  start(0);
+  start();
   std::atomic<bool> done = false;
   std::atomic<int> answered = 0;
   std::thread others([&] {

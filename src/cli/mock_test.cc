@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "api/server_fixture.h"
-#include "cli/session.h"
+#include "cli/mock_server.h"
 
 namespace rose {
 namespace {
@@ -14,37 +14,14 @@ using testing::events;
 using testing::joined;
 using testing::RawClient;
 
-ModelOptions fast_mock() {
-  ModelOptions options;
-  options.model = ROSE_SOURCE_DIR "/models/demo";
-  options.device = "mock";
-  options.mock.speed = 0;
-  return options;
-}
+ModelOptions fast_mock() { return testing::mock_options(0); }
 
-class MockTest : public ::testing::Test {
+class MockTest : public testing::MockServer {
  protected:
-  void start(const ModelOptions& options, const LoadWatch& watch = {}) {
-    set_log_level("error");
-    auto session = open_session(options, watch);
-    ASSERT_TRUE(session) << session.error().message;
-    session_ = std::move(*session);
-    ServeOptions serve;
-    serve.port = 0;
-    auto server = Server::start(serve, {.names = {"mock"}, .root = "/", .version = "0"},
-                                *session_->engine, *session_->tokenizer, *session_->format);
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = std::move(*server);
-  }
-  void TearDown() override { set_log_level("info"); }
   Answer post(const std::string& fields) {
-    return RawClient(server_->port())
-        .post("/v1/chat/completions",
-              R"({"messages":[{"role":"user","content":"Hi"}],)" + fields + "}");
+    return RawClient(port()).post(
+        "/v1/chat/completions", R"({"messages":[{"role":"user","content":"Hi"}],)" + fields + "}");
   }
-
-  std::unique_ptr<Session> session_;
-  std::unique_ptr<Server> server_;
 };
 
 TEST_F(MockTest, says_its_script_also_over_many_pages_and_choices) {
@@ -71,7 +48,7 @@ TEST_F(MockTest, earlier_turns_that_said_the_script_do_not_confuse_it) {
   ModelOptions options = fast_mock();
   options.mock.answer = "<|channel|>final<|message|>Yes.<|return|>";
   start(options);
-  const Answer answer = RawClient(server_->port()).post("/v1/chat/completions", R"({"messages":[
+  const Answer answer = RawClient(port()).post("/v1/chat/completions", R"({"messages":[
       {"role":"user","content":"Hi"},{"role":"assistant","content":"Yes."},
       {"role":"user","content":"Yes."}]})");
   EXPECT_EQ(parse_json(answer.body).value()["choices"][0]["message"]["content"], "Yes.")
@@ -111,10 +88,9 @@ TEST(Mock, what_it_cannot_do_is_refused) {
 
 TEST_F(MockTest, a_prompt_is_said_with_its_logprobs) {
   start(fast_mock());
-  const Answer answer =
-      RawClient(server_->port())
-          .post("/v1/completions",
-                R"({"prompt":"Hello world and all","echo":true,"logprobs":1,"max_tokens":2})");
+  const Answer answer = RawClient(port()).post(
+      "/v1/completions",
+      R"({"prompt":"Hello world and all","echo":true,"logprobs":1,"max_tokens":2})");
   const Json choice = parse_json(answer.body).value()["choices"][0];
   EXPECT_TRUE(choice["text"].get<std::string>().starts_with("Hello world and all")) << choice;
 }

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "device/arena.h"
+#include "engine/demo_rig.h"
 #include "engine/runner.h"
 #include "tensor/safetensors.h"
 #include "testing/watched.h"
@@ -95,14 +95,8 @@ TEST(DemoModel, any_schedule_gives_the_golden_answers) {
   const std::vector<Golden> goldens = read_goldens();
   for (const Golden& golden : goldens) ASSERT_GE(golden.answer.size(), 12u);
 
-  ThreadPool threads(2);
-  const Ops& ops = **find_ops("auto");
-  Arena scratch(*ops.device);
-  Stream stream{.device = ops.device, .threads = &threads, .scratch = &scratch};
-  const auto model =
-      load_model({.model = ROSE_SOURCE_DIR "/models/demo"}, **find_recipe("bf16"), stream, ops);
-  ASSERT_TRUE(model) << model.error().message;
-  const int window = model->model->config().window;
+  testing::DemoRig demo("bf16");
+  const int window = demo.loaded.model->config().window;
 
   const std::vector<int> some = {0, 1, 2, 3, 4, 5};
   const std::vector<int> all = testing::watched() ? some : std::vector{0, 1, 2, 3, 4, 5, 6, 7};
@@ -111,11 +105,11 @@ TEST(DemoModel, any_schedule_gives_the_golden_answers) {
         .tokens_per_step = tokens, .seqs = seqs, .window = window, .pages = {full, sliding}};
   };
   const auto counts = [&](const Schedule& schedule) {
-    return answer_goldens(*model, stream, goldens, schedule);
+    return answer_goldens(demo.loaded, demo.stream, goldens, schedule);
   };
   counts({"one at a time", limits(4096, 1, 40, 80), all});
   counts({"all at once", limits(4096, 8, 128, 128), all});
-  if (ops.device->begin_graph) counts({"eager", limits(4096, 8, 128, 128), all, 1, 1, true});
+  if (demo.ops.device->begin_graph) counts({"eager", limits(4096, 8, 128, 128), all, 1, 1, true});
   counts({"chunks of 37", limits(37, 8, 64, 32), some});
   const SchedulerCounts few = counts({"few pages", limits(150, 8, 14, 7), some});
   EXPECT_GT(few.preemptions, 0);

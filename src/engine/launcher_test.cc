@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/demo_rig.h"
 #include "engine/fake_model.h"
 
 namespace rose {
@@ -91,13 +92,8 @@ TEST(LauncherDeath, a_third_step_waits_for_the_first) {
 
 // One token a sequence, several that all sample, and a size between two that are recorded.
 TEST(Launcher, recorded_steps_give_the_tokens_of_those_that_are_not) {
-  ThreadPool threads(2);
-  const Ops& ops = **find_ops("auto");
-  Arena scratch(*ops.device);
-  Stream stream{.device = ops.device, .threads = &threads, .scratch = &scratch};
-  const auto model =
-      load_model({.model = ROSE_SOURCE_DIR "/models/demo"}, **find_recipe("bf16"), stream, ops);
-  ASSERT_TRUE(model) << model.error().message;
+  testing::DemoRig demo("bf16");
+  const LoadedModel& loaded = demo.loaded;
   for (const int seqs : {1, 5, 8}) {
     std::vector<std::vector<int>> texts;
     for (int seq = 0; seq < seqs; ++seq) {
@@ -108,10 +104,10 @@ TEST(Launcher, recorded_steps_give_the_tokens_of_those_that_are_not) {
     std::vector<std::vector<int>> answers[2];
     for (const bool eager : {false, true}) {
       const KvCache kv = std::move(*KvCache::allocate(
-          *ops.device, model->model->kv_spec(model->recipe->kv), {2 * seqs, 2 * seqs}));
+          *demo.ops.device, loaded.model->kv_spec(loaded.recipe->kv), {2 * seqs, 2 * seqs}));
       const auto launcher = std::move(*Launcher::make(
-          *model, kv, stream,
-          {.vocab = model->model->config().vocab, .most_samples = 64, .enforce_eager = eager}));
+          loaded, kv, demo.stream,
+          {.vocab = loaded.model->config().vocab, .most_samples = 64, .enforce_eager = eager}));
       launcher->land(launcher->launch(step_of(texts, 0, 70, false, 2)));
       int at = 70;
       for (const int count : {1, 4, 1, 5}) {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/rng.h"
-#include "device/arena.h"
+#include "engine/demo_rig.h"
 #include "engine/runner.h"
 
 namespace rose {
@@ -112,16 +112,10 @@ Outcome stress(const LoadedModel& model, Stream& stream, uint64_t seed, int64_t 
 TEST(Stress, random_steps_twice) {
   const char* wanted = std::getenv("ROSE_STRESS_STEPS");
   const int64_t steps = wanted ? std::atoll(wanted) : 40;
-  ThreadPool threads(2);
-  const Ops& ops = **find_ops("auto");
-  Arena scratch(*ops.device);
-  Stream stream{.device = ops.device, .threads = &threads, .scratch = &scratch};
-  const auto model = load_model({.model = ROSE_SOURCE_DIR "/models/demo"},
-                                **find_recipe(ops.defaults.recipe), stream, ops);
-  ASSERT_TRUE(model) << model.error().message;
+  testing::DemoRig demo;
   for (const int seqs : {3, 20}) {
-    const Outcome one = stress(*model, stream, uint64_t(seqs), steps / 2, seqs);
-    const Outcome two = stress(*model, stream, uint64_t(seqs), steps / 2, seqs);
+    const Outcome one = stress(demo.loaded, demo.stream, uint64_t(seqs), steps / 2, seqs);
+    const Outcome two = stress(demo.loaded, demo.stream, uint64_t(seqs), steps / 2, seqs);
     EXPECT_EQ(one.answers, two.answers);
     EXPECT_GT(one.tokens, steps / 2);
     EXPECT_EQ(one.ended[int(Finish::failed)], 0);

@@ -41,8 +41,23 @@ TEST(Yarn, plain_rotation_without_a_factor) {
   EXPECT_NEAR(double(yarn_inverse_frequency(yarn, 64)[31]), std::pow(150000.0, -62.0 / 64), 1e-12);
 }
 
-// What queries and keys are multiplied by: a query of ones in the first half comes out as the cosines
-// and, in the second half, the sines. The angle is a product of f32 numbers, which shows far out.
+// A query whose first half is ones, after the rotation: its first half is the cosines, its second the sines.
+std::vector<float> rotated_ones(Rig& rig, DType type, const Batch& batch, int pages) {
+  std::vector<float> x(3 * 64);
+  std::fill_n(x.begin(), 32, 1.0f);
+  const Tensor qkv = rig.put(type, {1, 3 * 64}, x);
+  rig.run(rig.ops().rope_store,
+          RopeStore{.qkv = qkv,
+                    .kv = {rig.empty(DType::bf16, {pages, 1, 2, kPageSize * 64}), Pool::full},
+                    .batch = &batch,
+                    .rope = {rig.put(DType::f32, {32}, yarn_inverse_frequency(kGptOss, 64)),
+                             yarn_concentration(kGptOss)},
+                    .heads = 1,
+                    .head_dim = 64});
+  return rig.read(qkv).at;
+}
+
+// What queries and keys are multiplied by. The angle is a product of f32 numbers, which shows far out.
 TEST(Yarn, cosines_and_sines_at_their_positions) {
   struct Row {
     int position, pair;
@@ -70,18 +85,7 @@ TEST(Yarn, cosines_and_sines_at_their_positions) {
       const int width = row.position / kPageSize + 1;  // all of it one page
       batch.pages[int(Pool::full)] =
           rig.put(DType::i32, {1, width}, std::vector<float>(size_t(width), 1));
-      std::vector<float> x(3 * 64);
-      std::fill_n(x.begin(), 32, 1.0f);
-      const Tensor qkv = rig.put(DType::f32, {1, 3 * 64}, x);
-      rig.run(ops->rope_store,
-              RopeStore{.qkv = qkv,
-                        .kv = {rig.empty(DType::bf16, {2, 1, 2, kPageSize * 64}), Pool::full},
-                        .batch = &batch,
-                        .rope = {rig.put(DType::f32, {32}, yarn_inverse_frequency(kGptOss, 64)),
-                                 yarn_concentration(kGptOss)},
-                        .heads = 1,
-                        .head_dim = 64});
-      const std::vector<float> y = rig.read(qkv).at;
+      const std::vector<float> y = rotated_ones(rig, DType::f32, batch, 2);
       EXPECT_NEAR(double(y[size_t(row.pair)]), row.cos, 5e-7);
       EXPECT_NEAR(double(y[size_t(row.pair + 32)]), row.sin, 5e-7);
     }
@@ -93,18 +97,7 @@ TEST(Yarn, rounded_with_bf16_activations) {
     SCOPED_TRACE(ops->name);
     Rig rig(*ops);
     const Batch batch = Paging(1, 128, 128, 1).step(rig, {{0, 127, 1}});
-    std::vector<float> x(3 * 64);
-    std::fill_n(x.begin(), 32, 1.0f);
-    const Tensor qkv = rig.put(DType::bf16, {1, 3 * 64}, x);
-    rig.run(ops->rope_store,
-            RopeStore{.qkv = qkv,
-                      .kv = {rig.empty(DType::bf16, {3, 1, 2, kPageSize * 64}), Pool::full},
-                      .batch = &batch,
-                      .rope = {rig.put(DType::f32, {32}, yarn_inverse_frequency(kGptOss, 64)),
-                               yarn_concentration(kGptOss)},
-                      .heads = 1,
-                      .head_dim = 64});
-    const std::vector<float> y = rig.read(qkv).at;
+    const std::vector<float> y = rotated_ones(rig, DType::bf16, batch, 3);
     EXPECT_EQ(y[0], 0.3125f);
     EXPECT_EQ(y[32], 1.3125f);
     EXPECT_EQ(y[9], -0.8515625f);

@@ -11,7 +11,19 @@ namespace {
 
 std::vector<float> floats(const std::vector<int>& values) { return {values.begin(), values.end()}; }
 
+int seqs_of(const std::vector<Slice>& slices) {
+  int seqs = 0;
+  for (const Slice& slice : slices) seqs = std::max(seqs, slice.seq + 1);
+  return seqs;
+}
+
 }  // namespace
+
+int longest_of(const std::vector<Slice>& slices) {
+  int longest = 0;
+  for (const Slice& slice : slices) longest = std::max(longest, slice.first + slice.count);
+  return longest;
+}
 
 Paging::Paging(int seqs, int tokens, int window, uint64_t key)
     : width_((tokens + kPageSize - 1) / kPageSize), window_(window) {
@@ -23,6 +35,9 @@ Paging::Paging(int seqs, int tokens, int window, uint64_t key)
     ++key;
   }
 }
+
+Paging::Paging(const std::vector<Slice>& slices, int window, uint64_t key)
+    : Paging(seqs_of(slices), longest_of(slices), window, key) {}
 
 Batch Paging::step(Rig& rig, const std::vector<Slice>& slices,
                    const std::vector<std::vector<int>>& ids,

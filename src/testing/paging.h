@@ -15,10 +15,14 @@ struct Slice {
   int count;
 };
 
+int longest_of(const std::vector<Slice>& slices);  // tokens of a sequence after them
+
 class Paging {
  public:
   // Sequences of up to `tokens` each; `key` shuffles the pages.
   Paging(int seqs, int tokens, int window, uint64_t key);
+  // As many and as long as one step of these needs.
+  Paging(const std::vector<Slice>& slices, int window, uint64_t key);
 
   int pages() const { return int(tables_[0].size()) + 1; }  // of each pool; one is never used
 

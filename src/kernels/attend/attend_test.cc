@@ -20,12 +20,7 @@ struct AttendProblem {
 Values attended(const Ops& ops, const AttendProblem& p, DType type, DType kv,
                 bool magnitudes = false) {
   Rig rig(ops);
-  int seqs = 0, longest = 0;
-  for (const Slice& slice : p.slices) {
-    seqs = std::max(seqs, slice.seq + 1);
-    longest = std::max(longest, slice.first + slice.count);
-  }
-  const Paging paging(seqs, longest, p.window, 5);
+  const Paging paging(p.slices, p.window, 5);
   const Batch batch = paging.step(rig, p.slices);
   std::vector<float> pages;
   const int part = kPageSize * p.head_dim;
@@ -138,8 +133,7 @@ TEST(Attend, backends_agree_with_the_reference) {
       {DType::f32, DType::f32}, {DType::f32, DType::bf16}, {DType::bf16, DType::bf16}};
   for (const auto& [type, kv] : kTypes)
     for (const AttendProblem& p : kProblems) {
-      int longest = 0;
-      for (const Slice& slice : p.slices) longest = std::max(longest, slice.first + slice.count);
+      const int longest = longest_of(p.slices);
       // A score's error: of a sum of head_dim products. Norms of normal vectors are near
       // sqrt(head_dim); 2.5 times that is above all of them, for query and key each.
       const double norms = 6.25 * p.head_dim * double(p.query_size);
@@ -209,12 +203,7 @@ TEST(Attend, rotates_and_stores_first) {
       for (const AttendProblem& p : kProblems) {
         SCOPED_TRACE(strf("%s %s kv=%s heads=%d/%d head_dim=%d window=%d", ops->name, name_of(type),
                           name_of(kv), p.heads, p.kv_heads, p.head_dim, p.window));
-        int seqs = 0, longest = 0;
-        for (const Slice& slice : p.slices) {
-          seqs = std::max(seqs, slice.seq + 1);
-          longest = std::max(longest, slice.first + slice.count);
-        }
-        const Paging paging(seqs, longest, p.window, 5);
+        const Paging paging(p.slices, p.window, 5);
         std::vector<float> frequency;
         for (int k = 0; k < p.head_dim / 2; ++k)
           frequency.push_back(std::pow(150000.0f, -2.0f * float(k) / float(p.head_dim)));

@@ -30,12 +30,7 @@ std::vector<float> inputs(const RopeProblem& p, int tokens) {
 
 Stored stored(const Ops& ops, const RopeProblem& p, DType type, DType kv) {
   Rig rig(ops);
-  int seqs = 0, longest = 0;
-  for (const Slice& slice : p.slices) {
-    seqs = std::max(seqs, slice.seq + 1);
-    longest = std::max(longest, slice.first + slice.count);
-  }
-  const Paging paging(seqs, longest, p.window, 5);
+  const Paging paging(p.slices, p.window, 5);
   const Batch batch = paging.step(rig, p.slices);
   const int width = (p.heads + 2 * p.kv_heads) * p.head_dim;
   const Tensor qkv = rig.put(type, {batch.tokens, width}, inputs(p, batch.tokens));
