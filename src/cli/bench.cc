@@ -12,6 +12,7 @@
 #include "cli/bench_startup.h"
 #include "cli/command.h"
 #include "cli/completions.h"
+#include "cli/draw_options.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/step_times.h"
@@ -48,8 +49,7 @@ struct ThroughputOptions {
   int prompts = 0;
   int input_tokens = 128;
   int output_tokens = 128;
-  double temperature = 0, top_p = 1;
-  int top_k = 0;
+  DrawOptions draw;
   std::string output = "table";
 
   template <class Visit>
@@ -59,9 +59,7 @@ struct ThroughputOptions {
     visit("--num-prompts", prompts, "requests of each point; 0: twice the concurrency");
     visit("--input-len,--random-input-len", input_tokens, "tokens of each prompt, at random");
     visit("--output-len,--random-output-len", output_tokens, "tokens of each answer");
-    visit("--temperature", temperature, "0: always the likeliest token");
-    visit("--top-k", top_k, "sample from the k likeliest; 0: all");
-    visit("--top-p", top_p, "sample from the likeliest that hold this share");
+    draw.each(visit);
     visit("--output,-o", output, "table, md, csv or json");
   }
 };
@@ -141,6 +139,7 @@ Status bench_throughput(Arguments arguments) {
 
   const std::unique_ptr<Session> session = TRY(open_session(options.model));
   const int vocab = session->runtime->config().vocab;
+  const SampleRow row = options.draw.row();
   uint64_t drawn = 0;
   for (const int concurrency : options.concurrency) {
     const int count = options.prompts > 0 ? options.prompts : 2 * concurrency;
@@ -149,9 +148,10 @@ Status bench_throughput(Arguments arguments) {
       Request request;
       for (int token = 0; token < options.input_tokens; ++token)
         request.prompt.push_back(int(random_bits(1, drawn++) % uint64_t(vocab)));
-      request.sampling = {.temperature = float(options.temperature),
-                          .top_k = options.top_k,
-                          .top_p = float(options.top_p)};
+      request.sampling = {.temperature = row.temperature,
+                          .top_k = row.top_k,
+                          .top_p = row.top_p,
+                          .min_p = row.min_p};
       request.max_tokens = options.output_tokens;  // and no stop tokens: all are as long
       requests.push_back(std::move(request));
     }

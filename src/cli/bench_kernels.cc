@@ -10,13 +10,13 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "cli/draw_options.h"
 #include "cli/op_recorder.h"
 #include "cli/session.h"
 #include "cli/step_times.h"
 #include "cli/table.h"
 #include "device/host_buffer.h"
 #include "engine/batch.h"
-#include "kernels/sample/sample.h"
 #include "tensor/bf16.h"
 
 namespace rose {
@@ -29,6 +29,7 @@ struct KernelOptions {
   int context = 2048;
   std::vector<int> prefill = {2048};
   std::string ops;
+  DrawOptions draw;
   int layers = 6;
   int repeats = 5;
   std::string output = "table";
@@ -40,6 +41,7 @@ struct KernelOptions {
     visit("--context", context, "tokens in the cache of each of them");
     visit("--prefill,--input-len", prefill, "lengths of a prompt; 0: none");
     visit("--ops", ops, "only those whose name is in this text: matmul,experts");
+    draw.each(visit);
     visit("--layers", layers,
           "of the model, run and timed in turn: their weights must not fit into a cache");
     visit("--repeats,--num-iters", repeats, "timed runs of each; the median is shown");
@@ -162,13 +164,13 @@ std::vector<Group> group(const std::vector<RecordedOp>& calls, const std::string
 }
 
 // What a step ends with. `results` is where the device writes what was drawn, whenever the op is run again.
-Status sample_greedily(const Ops& ops, Stream& stream, const Tensor& logits, int vocab,
-                       HostBuffer& results) {
+Status sample(const Ops& ops, Stream& stream, const Tensor& logits, int vocab,
+              const SampleRow& like, HostBuffer& results) {
   const size_t count = size_t(logits.dims[0]);
   TRY(results.reserve(int64_t(count * sizeof(Sampled))));
-  std::vector<SampleRow> rows(count, SampleRow{.temperature = 0});
+  std::vector<SampleRow> rows(count, like);
   for (size_t row = 0; row < count; ++row)
-    rows[row].result = reinterpret_cast<Sampled*>(results.data()) + row;
+    rows[row].seed = row, rows[row].result = reinterpret_cast<Sampled*>(results.data()) + row;
   const int64_t bytes = int64_t(count * sizeof(SampleRow));
   void* const there = stream.scratch->take(DType::u8, {bytes}).data;
   stream.device->upload(stream, there, rows.data(), bytes);
@@ -200,7 +202,8 @@ Status time_step(Runtime& runtime, const StepOf& step, const KernelOptions& opti
                .keep = true};
   const Tensor logits = runtime.loaded.model->forward(pass);
   HostBuffer results(*stream.device);
-  TRY(sample_greedily(recorder.table(), stream, logits, runtime.config().vocab, results));
+  TRY(sample(recorder.table(), stream, logits, runtime.config().vocab, options.draw.row(),
+             results));
   stream.device->synchronize(stream);
 
   // The last first: what is run again changes only what was timed before. (An op that works in place, such as a
@@ -234,7 +237,9 @@ Status bench_kernels(Arguments arguments) {
       "bench kernels", "The time of each op of a step by itself.",
       "  rose bench kernels\n"
       "  rose bench kernels config-of-20b/ --load-format dummy --batch 1,128 --context 2048\n"
-      "  rose bench kernels config-of-20b/ --load-format dummy --ops experts -o csv\n"};
+      "  rose bench kernels config-of-20b/ --load-format dummy --ops experts -o csv\n"
+      "  rose bench kernels config-of-20b/ --load-format dummy --ops sample --temperature 1 "
+      "--top-p 0.9\n"};
   if (TRY(parse_options(help, options, arguments)) == Parsed::help) return Done{};
   for (const int value : options.batch)
     if (value < 1) return fail(ErrorKind::usage, strf("--batch: %d, wanted 1 or more", value));

@@ -69,13 +69,16 @@ bool before(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.token < b.token);
 }
 
-// Every number becomes comparable: NaN and what may not be sampled -inf, +inf the largest number.
+// NaN is -inf, +inf the largest number.
+float comparable(float x) {
+  return std::isnan(x) ? kNever : std::min(x, std::numeric_limits<float>::max());
+}
+
+// Every number becomes comparable; what may not be sampled is -inf.
 void clean(const SampleRow& row, float* logits, int vocab) {
   for (int i = 0; i < vocab; ++i) {
     const bool allowed = !row.allowed || (row.allowed[i / 32] >> (i % 32) & 1);
-    logits[i] = allowed && !std::isnan(logits[i])
-                    ? std::min(logits[i], std::numeric_limits<float>::max())
-                    : kNever;
+    logits[i] = allowed ? comparable(logits[i]) : kNever;
   }
   for (const int token : row.banned)
     if (token >= 0 && token < vocab) logits[token] = kNever;
@@ -116,7 +119,8 @@ double log_total(const float* logits, int vocab, double most) {
 
 void penalise(const SampleRow& row, float* logits, int vocab) {
   for (const TokenBias& bias : row.bias)
-    if (bias.token >= 0 && bias.token < vocab) logits[bias.token] += bias.bias;
+    if (bias.token >= 0 && bias.token < vocab)
+      logits[bias.token] = comparable(logits[bias.token] + bias.bias);
   for (const TokenCount& count : row.counts) {
     if (count.token < 0 || count.token >= vocab) continue;
     float& logit = logits[count.token];
@@ -125,7 +129,7 @@ void penalise(const SampleRow& row, float* logits, int vocab) {
     if (count.generated > 0)
       logit -= row.presence_penalty + row.frequency_penalty * float(count.generated);
     // -inf times a penalty of 0 is NaN: what may not be sampled stays so.
-    logit = std::isnan(logit) ? kNever : std::min(logit, std::numeric_limits<float>::max());
+    logit = comparable(logit);
   }
 }
 
