@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     }
     if constexpr (S::kSplit > 1)
       for (int i = 0; i < 2; ++i) {
-        barrier_init(ring.parts_full(i), (S::kSplit - 1) * 4);
-        barrier_init(ring.parts_empty(i), 4);
+        barrier_init(ring.parts_full(i), (S::kSplit - 1) * 128);  // by thread
+        barrier_init(ring.parts_empty(i), 128);
       }
     barrier_init_done();
   }

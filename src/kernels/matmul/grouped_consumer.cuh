@@ -261,8 +261,7 @@ struct Consumer {
     }
 #pragma unroll
     for (int i = 0; i < kSums; ++i) total[i] = sums[i];
-    __syncwarp();
-    if (lane() == 0) barrier_arrive(adds ? ring.parts_empty(which) : ring.parts_full(which));
+    barrier_arrive(adds ? ring.parts_empty(which) : ring.parts_full(which));
     return adds;
   }
 
