@@ -121,6 +121,7 @@ OpRecorder::OpRecorder(const Ops& ops, int64_t keys, int64_t read) : table_(ops)
   table_.experts = record<Experts, &Ops::experts>;
   table_.gather = record<Gather, &Ops::gather>;
   table_.sample = record<Sample, &Ops::sample>;
+  table_.decode = nullptr;  // each op by itself
 }
 
 OpRecorder::~OpRecorder() { recording = {}; }

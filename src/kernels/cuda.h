@@ -9,6 +9,8 @@ int64_t weight_bytes(Format format, int experts, int rows, int columns);
 void pack(Stream&, const Pack&);
 void generate(Stream&, const Generate&);
 
+bool decode(Stream&, const Decode&);
+
 void embed(Stream&, const Embed&);
 void rms_norm(Stream&, const RmsNorm&);
 void matmul(Stream&, const Matmul&);

@@ -54,6 +54,7 @@ const Ops* cuda_ops_on(int index) {
       .experts = cuda::experts,
       .gather = cuda::gather,
       .sample = cuda::sample,
+      .decode = cuda::decode,
   };
   ROSE_CHECK(kCuda.device == &cuda_device(index), "one GPU serves a process");
   return &kCuda;

@@ -10,6 +10,7 @@
 
 namespace rose {
 
+struct Decode;
 struct Embed;
 struct RmsNorm;
 struct Matmul;
@@ -48,6 +49,9 @@ struct Ops {
   void (*experts)(Stream&, const Experts&);
   void (*gather)(Stream&, const Gather&);
   void (*sample)(Stream&, const Sample&);
+
+  // All layers at once (kernels/decode/decode.h), or null. False: not of these sizes or formats, nothing was done.
+  bool (*decode)(Stream&, const Decode&) = nullptr;
 };
 
 // Whether the backend has kernels for matrices of this format; a table without a function has them for

@@ -1,7 +1,5 @@
 #include "layers/attention.h"
 
-#include <cmath>
-
 namespace rose {
 
 void Attention::operator()(Pass& pass, Tensor x, Tensor residual) const {
@@ -15,7 +13,7 @@ void Attention::operator()(Pass& pass, Tensor x, Tensor residual) const {
                                 .window = window,
                                 .heads = heads,
                                 .head_dim = head_dim,
-                                .scale = 1 / std::sqrt(float(head_dim)),
+                                .scale = scale(),
                                 .rope = rope});
   out.add(pass, values, residual);
 }

@@ -1,6 +1,8 @@
 // Grouped-query attention over the paged cache, with a learned sink a head: one more logit in the
 // softmax, with no value behind it.
 #pragma once
+#include <cmath>
+
 #include "kernels/attend/attend.h"
 #include "kernels/rope_store/rope_store.h"
 #include "layers/linear.h"
@@ -16,6 +18,8 @@ struct Attention {
   int window = kEveryKey;  // keys a query sees, itself included
   int heads = 0;
   int head_dim = 0;
+
+  float scale() const { return 1 / std::sqrt(float(head_dim)); }  // of scores
 
   // residual <- residual + attention(x). Both [tokens, hidden].
   void operator()(Pass& pass, Tensor x, Tensor residual) const;

@@ -1,6 +1,7 @@
 // gpt-oss: a pre-norm transformer whose blocks are attention (sliding and full layers in turn, a sink a
 // head) and a mixture of experts.
 #include "device/buffer.h"
+#include "kernels/decode/decode.h"
 #include "kernels/gather/gather.h"
 #include "layers/attention.h"
 #include "layers/embedding.h"
@@ -42,18 +43,8 @@ class GptOss final : public Model {
   Tensor forward(Pass& pass) const override {
     const Tensor x = embedding_(pass);  // [tokens, hidden], the residual stream
     const Terms experts = blocks_.front().moe.room(pass, x.dims[0]);
-    Terms delta;  // what the layer before wants added to x
-    const Arena::Mark layer = pass.stream.scratch->mark();
-    for (const Block& block : blocks_) {
-      // What the block before has taken is given back: what follows on the stream runs after it.
-      if (!pass.keep) pass.stream.scratch->rewind(layer);
-      const Tensor in = block.attention_norm(pass, x, delta);
-      pass.saw(x);
-      block.attention(pass, in, x);
-      block.moe(pass, block.moe_norm, x, experts);
-      delta = experts;
-    }
-    const Tensor last = final_norm_(pass, x, delta);
+    if (!decode_at_once(pass, x, experts)) layer_by_layer(pass, x, experts);
+    const Tensor last = final_norm_(pass, x, experts);
     pass.saw(last);
     return unembedding_(pass, sampled_rows(pass, last), DType::f32);  // [samples, vocab]
   }
@@ -124,6 +115,55 @@ class GptOss final : public Model {
 
  private:
   bool sliding(int layer) const { return c_.sliding_layer[size_t(layer)]; }
+
+  // x becomes the residual stream, less what the last layer's experts want added.
+  void layer_by_layer(Pass& pass, Tensor x, const Terms& experts) const {
+    Terms delta;  // what the layer before wants added to x
+    const Arena::Mark layer = pass.stream.scratch->mark();
+    for (const Block& block : blocks_) {
+      // What the block before has taken is given back: what follows on the stream runs after it.
+      if (!pass.keep) pass.stream.scratch->rewind(layer);
+      const Tensor in = block.attention_norm(pass, x, delta);
+      pass.saw(x);
+      block.attention(pass, in, x);
+      block.moe(pass, block.moe_norm, x, experts);
+      delta = experts;
+    }
+  }
+
+  // The same in one launch, where the backend can. Nobody can watch what is between the layers then.
+  bool decode_at_once(Pass& pass, Tensor x, const Terms& experts) const {
+    if (!pass.ops.decode || pass.watch || pass.batch.tokens != 1) return false;
+    const Attention& attention = blocks_.front().attention;
+    std::vector<DecodeLayer> layers;
+    for (const Block& b : blocks_)
+      layers.push_back({.attention_gain = b.attention_norm.gain,
+                        .qkv = b.attention.qkv.weight,
+                        .qkv_bias = b.attention.qkv.bias,
+                        .sinks = b.attention.sinks,
+                        .out = b.attention.out.weight,
+                        .out_bias = b.attention.out.bias,
+                        .kv = pass.kv.layer(b.attention.layer),
+                        .window = b.attention.window,
+                        .moe_gain = b.moe_norm.gain,
+                        .router = b.moe.router,
+                        .router_bias = b.moe.router_bias,
+                        .gate_up = b.moe.gate_up,
+                        .gate_up_bias = b.moe.gate_up_bias,
+                        .down = b.moe.down,
+                        .down_bias = b.moe.down_bias});
+    return pass.ops.decode(pass.stream, {.x = x,
+                                         .expert_rows = experts.rows,
+                                         .expert_weights = experts.weights,
+                                         .layers = layers,
+                                         .batch = &pass.batch,
+                                         .heads = attention.heads,
+                                         .head_dim = attention.head_dim,
+                                         .scale = attention.scale(),
+                                         .rope = attention.rope,
+                                         .eps = c_.rms_eps,
+                                         .limit = c_.swiglu_limit});
+  }
 
   static Tensor sampled_rows(Pass& pass, Tensor x) {
     if (pass.batch.sampled.dims[0] == x.dims[0]) return x;  // decoding: all of them

@@ -15,11 +15,13 @@ const Recipe& recipe_named(const std::string& name) {
 }  // namespace
 
 ModelRig::ModelRig(const Ops& ops, const std::string& recipe, const std::string& folder)
-    : rig_(ops, 2), recipe_(recipe_named(recipe)) {
-  LoadOptions options;
-  options.model = folder;
+    : ModelRig(ops, recipe_named(recipe), {.model = folder}) {}
+
+ModelRig::ModelRig(const Ops& ops, const Recipe& recipe, const LoadOptions& options)
+    : rig_(ops, 2), recipe_(recipe) {
   Result<LoadedModel> loaded = load_model(options, recipe_, rig_.stream(), ops);
-  ROSE_CHECK(loaded.has_value(), "loading %s: %s", folder.c_str(), loaded.error().message.c_str());
+  ROSE_CHECK(loaded.has_value(), "loading %s: %s", options.model.c_str(),
+             loaded.error().message.c_str());
   loaded_ = std::move(*loaded);
 }
 
@@ -60,8 +62,8 @@ Outcome ModelRig::run(const std::vector<Prompt>& prompts, const std::vector<Step
                        .stream = rig_.stream(),
                        .kv = *cache,
                        .batch = batch,
-                       .activations = recipe_.activations,
-                       .watch = [&](const Tensor& x) { result.watched.push_back(rig_.read(x)); }};
+                       .activations = recipe_.activations};
+    if (watches) pass.watch = [&](const Tensor& x) { result.watched.push_back(rig_.read(x)); };
     const Values logits = rig_.read(model().forward(pass));
     auto at = logits.at.begin();
     for (const Slice& slice : step) {

@@ -23,6 +23,7 @@ class ModelRig {
  public:
   // Stops the test program if the model does not load: `folder` is one of the repository's.
   ModelRig(const Ops& ops, const std::string& recipe, const std::string& folder);
+  ModelRig(const Ops& ops, const Recipe& recipe, const LoadOptions& options);
 
   Model& model() { return *loaded_.model; }
   const ModelConfig& config() const { return loaded_.model->config(); }
@@ -33,11 +34,12 @@ class ModelRig {
   // Each step feeds its slices; together they must feed every token of every prompt, in order. Page
   // tables are scattered.
   Outcome run(const std::vector<Prompt>& prompts, const std::vector<Step>& steps);
+  bool watches = true;  // else the backend may do several layers at once
   Outcome run(const Prompt& prompt) { return run({prompt}, {{{0, 0, int(prompt.size())}}}); }
 
  private:
   Rig rig_;
-  const Recipe& recipe_;
+  const Recipe recipe_;
   LoadedModel loaded_;
   std::unique_ptr<Model> first_;  // what replace() replaced
 };

@@ -10,17 +10,10 @@ namespace rose::cuda {
 
 namespace {
 
-constexpr int kPart =
-    kHeads * (kDim + 2);  // floats of a split: values, then largest and total of each head
-constexpr int kMaxSplits = 16;
 constexpr int kMaxItems = 1 << 16;
 
 // Splits that have written their part, of each token and group of heads. The last sets it back to 0.
 __device__ int arrived[kMaxItems];
-
-__device__ inline float weight_of(float most, float base) {
-  return most == -INFINITY ? 0 : exp2_approx(most - base);
-}
 
 // The keys of a token are split over blocks, those of a block over its warps, 16 at a time; a warp asks for those of
 // kDeep - 1 turns ahead. Warps meet in shared memory, blocks in `parts`, where the last to arrive adds them up in
@@ -35,9 +28,7 @@ __device__ inline float weight_of(float most, float base) {
 template <int kWarps, int kDeep>
 __global__ void __launch_bounds__(kWarps* kWarp)
     split_kernel(const __grid_constant__ AttendParams<Bf16, Bf16> p) {
-  __shared__ float values[kWarps][kHeads][kDim], mosts[kWarps][kHeads], totals[kWarps][kHeads];
-  __shared__ float block_most[kHeads], block_total[kHeads];
-  __shared__ bool last;
+  __shared__ SplitShared<kWarps> shared;
   __shared__ float2 turns[kDim / 2];
   __shared__ Fresh fresh;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, c = lane % 4;
@@ -101,32 +92,20 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   // The split that holds the token's own key puts it into the page, for the steps to come.
   const int own = p.inverse_frequency && begin < end && end == first_step + steps ? end - 1 : -1;
   if (p.inverse_frequency) {
-    uint4 low = {}, high = {};
-    if (own >= 0 && threadIdx.x < 8) {  // 4 threads the key, 4 the value
-      const Bf16* from = p.qkv +
-                         (int64_t(token) * (p.heads + 2 * p.kv_heads) + p.heads + kv_head +
-                          threadIdx.x / 4 * p.kv_heads) *
-                             kDim +
-                         threadIdx.x % 4 * 8;
-      low = *reinterpret_cast<const uint4*>(from);
-      high = *reinterpret_cast<const uint4*>(from + 32);
-    }
+    OwnKey key;
+    if (own >= 0 && threadIdx.x < kOwnThreads)
+      key.load(threadIdx.x, p.heads, p.kv_heads, kv_head, [&](int i) {
+        const Bf16* qkv = p.qkv + int64_t(token) * (p.heads + 2 * p.kv_heads) * kDim;
+        return *reinterpret_cast<const uint4*>(qkv + i);
+      });
     __syncthreads();  // the turns
     rotate(q[0], q[1], turns + 8 * c);
     if (own >= 0) {
-      if (threadIdx.x < 8) {
-        if (threadIdx.x < 4) rotate(low, high, turns + 8 * threadIdx.x);
-        Bf16* kept = (threadIdx.x < 4 ? fresh.key : fresh.value) + threadIdx.x % 4 * 8;
-        Bf16* to =
-            p.pages +
-            (((int64_t(table[position / kPageSize]) * p.kv_heads + kv_head) * 2 + threadIdx.x / 4) *
-                 kPageSize +
-             position % kPageSize) *
-                kDim +
-            threadIdx.x % 4 * 8;
-        *reinterpret_cast<uint4*>(kept) = *reinterpret_cast<uint4*>(to) = low;
-        *reinterpret_cast<uint4*>(kept + 32) = *reinterpret_cast<uint4*>(to + 32) = high;
-      }
+      if (threadIdx.x < kOwnThreads)
+        key.keep(threadIdx.x, turns, fresh,
+                 p.pages + (int64_t(table[position / kPageSize]) * p.kv_heads + kv_head) * 2 *
+                               kPageSize * kDim,
+                 position % kPageSize);
       __syncthreads();
     }
   }
@@ -141,99 +120,15 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       run.add(now, q, step * kKeys, from, position, p.scale * kLog2E, c);
     }
 
-  // The warps of the block.
-  run.total += __shfl_xor_sync(~0u, run.total, 1);
-  run.total += __shfl_xor_sync(~0u, run.total, 2);
-#pragma unroll
-  for (int j = 0; j < 8; ++j)
-#pragma unroll
-    for (int i = 0; i < 2; ++i) values[warp][g][16 * c + 8 * i + j] = run.sum[j][i];
-  if (c == 0) mosts[warp][g] = run.most, totals[warp][g] = run.total;
-  __syncthreads();
-
-  // What each warp's part of a head counts for, and the total of all.
-  if (threadIdx.x < kHeads) {
-    const int head = threadIdx.x;
-    float base = -INFINITY, total = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) base = fmaxf(base, mosts[w][head]);
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      const float weight = weight_of(mosts[w][head], base);
-      total += weight * totals[w][head];
-      totals[w][head] = weight;
-    }
-    block_most[head] = base, block_total[head] = total;
-  }
-  __syncthreads();
   const int64_t item = int64_t(token) * gridDim.y + blockIdx.y;
-  float* parts = p.parts + item * p.splits * kPart;
-  for (int i = threadIdx.x; i < heads * kDim; i += kWarps * kWarp) {
-    const int head = i / kDim, d = i % kDim;
-    float sum = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += totals[w][head] * values[w][head][d];
-    if (p.splits == 1) {
-      p.y[(int64_t(token) * p.heads + first_head + head) * kDim + d] =
-          __float2bfloat16_rn(sum / block_total[head]);
-    } else {
-      float* part = parts + split * kPart;
-      part[i] = sum;
-      if (d == 0)
-        part[kHeads * kDim + head] = block_most[head],
-                             part[kHeads * (kDim + 1) + head] = block_total[head];
-    }
-  }
-  if (p.splits == 1) return;
-
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    last = atomicAdd(&arrived[item], 1) == p.splits - 1;
-    if (last) arrived[item] = 0;
-    __threadfence();
-  }
-  __syncthreads();
-  if (!last) return;
-
-  // Values of all splits at once, and meanwhile each split's share of a head.
-  __shared__ float shares[kMaxSplits][kHeads], totals_of[kMaxSplits][kHeads];
-  static_assert(kHeads * kDim / 4 <= kWarps * kWarp);
-  float4 part[kMaxSplits];
-  const int four = threadIdx.x;  // of the heads' values
-#pragma unroll
-  for (int s = 0; s < kMaxSplits; ++s)
-    if (s < p.splits && four < heads * kDim / 4)
-      part[s] = __ldcg(reinterpret_cast<const float4*>(parts + s * kPart) + four);
-  for (int i = threadIdx.x; i < p.splits * kHeads; i += kWarps * kWarp) {
-    const float* of = parts + i / kHeads * kPart + kHeads * kDim + i % kHeads;
-    shares[i / kHeads][i % kHeads] = __ldcg(of);
-    totals_of[i / kHeads][i % kHeads] = __ldcg(of + kHeads);
-  }
-  __syncthreads();
-  if (threadIdx.x < kHeads) {
-    const int head = threadIdx.x;
-    float base = -INFINITY, total = 0;
-    for (int s = 0; s < p.splits; ++s) base = fmaxf(base, shares[s][head]);
-    for (int s = 0; s < p.splits; ++s) {
-      shares[s][head] = weight_of(shares[s][head], base);
-      total += shares[s][head] * totals_of[s][head];
-    }
-    for (int s = 0; s < p.splits; ++s) shares[s][head] /= total;
-  }
-  __syncthreads();
-  if (four >= heads * kDim / 4) return;
-  const int head = four * 4 / kDim;
-  float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll
-  for (int s = 0; s < kMaxSplits; ++s)
-    if (s < p.splits) {
-      const float share = shares[s][head];
-      sum.x += share * part[s].x, sum.y += share * part[s].y;
-      sum.z += share * part[s].z, sum.w += share * part[s].w;
-    }
-  *reinterpret_cast<uint2*>(p.y + (int64_t(token) * p.heads + first_head) * kDim + four * 4) =
-      make_uint2(pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w));
+  finish_split(threadIdx.x, shared, run,
+               SplitOf{.split = split,
+                       .splits = p.splits,
+                       .heads = heads,
+                       .parts = p.parts + item * p.splits * kPart,
+                       .arrived = &arrived[item],
+                       .y = p.y + (int64_t(token) * p.heads + first_head) * kDim},
+               [] { __syncthreads(); });
 }
 
 }  // namespace

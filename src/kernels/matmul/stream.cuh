@@ -86,10 +86,14 @@ struct StreamFp8 {
   }
   using Expanded = ExpandedF16;
   static __device__ __forceinline__ Expanded expand(const uint8_t* slot, int lane) {
+    return expand(slot + lane * 16);
+  }
+  // of a lane's bytes
+  static __device__ __forceinline__ Expanded expand(const uint8_t* bytes) {
     Expanded e;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const uint4 w = *reinterpret_cast<const uint4*>(slot + r * 512 + lane * 16);
+      const uint4 w = *reinterpret_cast<const uint4*>(bytes + r * 512);
       const uint32_t words[4] = {w.x, w.y, w.z, w.w};
 #pragma unroll
       for (int k = 0; k < 4; ++k)
@@ -141,7 +145,9 @@ struct StreamMxfp4 {
   }
   static __device__ __forceinline__ Expanded expand(const uint8_t* slot, int lane) {
     const uint4 codes = *reinterpret_cast<const uint4*>(slot + lane * 16);
-    const uint32_t exponents = *reinterpret_cast<const uint32_t*>(slot + 512 + lane * 4);
+    return expand(codes, *reinterpret_cast<const uint32_t*>(slot + 512 + lane * 4));
+  }
+  static __device__ __forceinline__ Expanded expand(const uint4& codes, uint32_t exponents) {
     Expanded e;
     expand_row(codes.x, permute(exponents, 0, 0x4440), e.low[0], e.high[0]);
     expand_row(codes.y, permute(exponents, 0, 0x4441), e.low[1], e.high[1]);

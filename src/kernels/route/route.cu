@@ -5,6 +5,7 @@
 #include "device/ptx.cuh"
 #include "device/warp.cuh"
 #include "kernels/cuda.h"
+#include "kernels/route/choose.cuh"
 
 namespace rose::cuda {
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kTokens = 8;  // of a block
-constexpr int kMaxExperts = 256;
 constexpr int kMmaWarps = 16;
 constexpr int kMaxTokenBlocks = 1 << 16;
 
@@ -33,50 +33,15 @@ struct Params {
   int tokens, hidden, experts, top_k;
 };
 
-// Larger logits first, then lower indices: a total order, so the choices are distinct. 0 is none.
-__device__ uint64_t key_of(float logit, int expert) {
-  const uint32_t bits = __float_as_uint(logit + 0.0f);  // -0 equals 0
-  const uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return uint64_t(ordered) << 32 | uint32_t(~expert);
-}
-
-__device__ float logit_of(uint64_t key) {
-  const uint32_t ordered = uint32_t(key >> 32);
-  return __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
-}
-
-// One warp, one token. The logits stay in registers: a turn costs shuffles only.
+// One warp, one token.
 template <class T>
 __device__ void choose(const Params<T>& p, int token) {
-  constexpr int kKept = kMaxExperts / kWarp;
+  const Choice choice =
+      choose_experts<T>(p.logits + int64_t(token) * p.experts, p.experts, p.top_k);
   const int lane = threadIdx.x % kWarp;
-  const float* logits = p.logits + int64_t(token) * p.experts;
-  uint64_t keys[kKept];
-#pragma unroll
-  for (int i = 0; i < kKept; ++i) {
-    const int e = lane + i * kWarp;
-    keys[i] = e < p.experts ? key_of(__ldcg(logits + e), e) : 0;
-  }
-  uint64_t before = ~uint64_t(0);
-  float first = 0, mine = 0, total = 0;  // lane i keeps exp of choice i
-  for (int i = 0; i < p.top_k; ++i) {
-    uint64_t best = 0;
-#pragma unroll
-    for (int k = 0; k < kKept; ++k)
-      if (keys[k] < before && keys[k] > best) best = keys[k];
-    const uint32_t high = __reduce_max_sync(~0u, uint32_t(best >> 32));
-    const uint32_t low = __reduce_max_sync(~0u, uint32_t(best >> 32) == high ? uint32_t(best) : 0u);
-    before = best = uint64_t(high) << 32 | low;
-    const float logit = logit_of(best);
-    if (i == 0) first = logit;
-    const float weight = expf(logit - first);
-    total += weight;
-    if (lane == i) {
-      mine = weight;
-      p.chosen[int64_t(token) * p.top_k + i] = int(~uint32_t(best));
-    }
-  }
-  if (lane < p.top_k) p.weights[int64_t(token) * p.top_k + lane] = rounded<T>(mine / total);
+  if (lane >= p.top_k) return;
+  p.chosen[int64_t(token) * p.top_k + lane] = choice.expert;
+  p.weights[int64_t(token) * p.top_k + lane] = choice.weight;
 }
 
 // The block that finishes last of those of the same tokens chooses: a second kernel would cost more than the
