@@ -13,6 +13,11 @@ constexpr int kWarp = 32;
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 
+// Two bf16 as they lie in a register.
+__device__ __forceinline__ float2 halves(uint32_t pair) {
+  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
 template <class T>
 __device__ T from_float(float x) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)

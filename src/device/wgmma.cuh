@@ -36,6 +36,14 @@ __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
+// After the wait: the tensor core has read the registers of A only by now. Without this use of them the compiler takes
+// them to be free as soon as the product is issued, and puts other things there (C7513).
+template <int kRegisters>
+__device__ __forceinline__ void wgmma_keep(const uint32_t (&a)[kRegisters]) {
+#pragma unroll
+  for (int i = 0; i < kRegisters; ++i) asm volatile("" ::"r"(a[i]));
+}
+
 template <int kTokens>
 struct Wgmma;
 

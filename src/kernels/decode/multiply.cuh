@@ -148,8 +148,7 @@ struct Multiplier {
     if (more) barrier_wait(&ring.full[after.stage], after.parity);
     expand(next, after.stage);
     wgmma_wait<0>();
-#pragma unroll
-    for (int i = 0; i < 16; ++i) asm volatile("" ::"r"(a[i]));  // they have been read only now
+    wgmma_keep(a);
     if (next_is_half) clear_second(next);
     total[0] += scale * sum[0], total[1] += scale * sum[2];
     give_back();

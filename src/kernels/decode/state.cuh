@@ -59,9 +59,6 @@ __device__ __forceinline__ uint4 load_added(const float* from) {
   return make_uint4(pack_bf16(a.x, a.y), pack_bf16(a.z, a.w), pack_bf16(b.x, b.y),
                     pack_bf16(b.z, b.w));
 }
-__device__ __forceinline__ float2 halves(uint32_t pair) {
-  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
-}
 
 // Eight columns of a token as f16.
 __device__ __forceinline__ void put_f16(uint8_t* tokens, int column, const uint4& eight) {
@@ -71,26 +68,11 @@ __device__ __forceinline__ void put_f16(uint8_t* tokens, int column, const uint4
 // As E4M3, by all lanes of a warp, with a scale for the 128 columns of 16 of them. Columns up to a multiple of 128.
 __device__ __forceinline__ void put_e4m3(uint8_t* tokens, float* scales, int column, int columns,
                                          const uint4& eight) {
-  float most = 0;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 v = halves((&eight.x)[i]);
-    most = fmaxf(most, fmaxf(fabsf(v.x), fabsf(v.y)));
-  }
-#pragma unroll
-  for (int other = 1; other < 16; other *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, other));
-  const float inverse = most > kLeastE4m3 ? 448 / most : 0;
-  uint32_t codes[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float2 low = halves((&eight.x)[2 * i]), high = halves((&eight.x)[2 * i + 1]);
-    codes[i] = pack_e4m3(low.x * inverse, low.y * inverse) |
-               uint32_t(pack_e4m3(high.x * inverse, high.y * inverse)) << 16;
-  }
+  float most;
+  const uint2 codes = eight_e4m3(eight, most);
   if (column < (columns + 127) / 128 * 128) {
-    *reinterpret_cast<uint2*>(tokens + column / 64 * kTokenUnitBytes + column % 64) =
-        make_uint2(codes[0], codes[1]);
-    if (column % 128 == 0) scales[column / 128] = most > kLeastE4m3 ? most / 448 : 0;
+    *reinterpret_cast<uint2*>(tokens + column / 64 * kTokenUnitBytes + column % 64) = codes;
+    if (column % 128 == 0) scales[column / 128] = e4m3_scale(most);
   }
   fence_shared_writes();
 }

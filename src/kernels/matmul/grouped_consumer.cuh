@@ -142,13 +142,7 @@ struct Consumer {
     Format::expand(a + kFragment, packed[1]);
   }
 
-  // The tensor core has read the registers only by now. Without this use of them the compiler takes them
-  // to be free as soon as the product is issued, and expands into them (C7513).
-  static __device__ __forceinline__ void keep(const uint32_t (&a)[2 * kFragment]) {
-#pragma unroll
-    for (int i = 0; i < 2 * kFragment; ++i) asm volatile("" ::"r"(a[i]));
-  }
-  // For the same reason this adds a zero that the compiler does not know: a plain copy would be dissolved
+  // For the same reason as wgmma_keep this adds a zero that the compiler does not know: a plain copy would be dissolved
   // by giving both the same registers.
   __device__ __forceinline__ void copy(uint32_t (&to)[2 * kFragment],
                                        const uint32_t (&from)[2 * kFragment]) const {
@@ -189,7 +183,7 @@ struct Consumer {
       if constexpr (kBlockScaled) scale_all(s, of_block);
       wgmma_wait<0>();
       if constexpr (S::kScaled) promote(total, sum, s);
-      keep(a);
+      wgmma_keep(a);
     }
     release(stage);
     now.advance();

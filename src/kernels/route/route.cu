@@ -113,9 +113,6 @@ __global__ void __launch_bounds__(kMmaWarps* kWarp)
       for (int part = 0; part < 2; ++part)
         x[i][part] = *reinterpret_cast<const uint4*>(p.x + row + column(i, part));
   if constexpr (kNorm) {
-    const auto halves = [](uint32_t pair) {
-      return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
-    };
     float square = 0;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i)

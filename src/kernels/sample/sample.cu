@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "device/launch.cuh"
+#include "device/order.cuh"
 #include "device/ptx.cuh"
 #include "kernels/cuda.h"
 #include "kernels/sample/draw.cuh"
@@ -28,26 +29,18 @@ struct Params {
 
 // --- the order of logits ------------------------------------------------------------------
 
-// Larger values first, then lower ids. 0 is no token.
-__device__ uint64_t key_of(float value, int token) {
-  if (value == kNever) return 0;
-  const uint32_t bits = __float_as_uint(value + 0.0f);
-  const uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return uint64_t(ordered) << 32 | uint32_t(~token);
+// 0 is no token.
+__device__ uint64_t key_if_possible(float value, int token) {
+  return value == kNever ? 0 : key_of(value, token);
 }
 constexpr uint64_t kBeforeAll = ~uint64_t(0);
-__device__ int token_of(uint64_t key) { return int(~uint32_t(key)); }
-__device__ float value_of(uint64_t key) {
-  const uint32_t ordered = uint32_t(key >> 32);
-  return __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
-}
 
 // The first token of the order that is possible and comes after `before`; key 0 where there is none.
 template <int kBlocks>
 __device__ uint64_t next_largest(const Share& share, Cluster<kBlocks>& cluster, uint64_t before) {
   uint64_t best = 0;
   share.each([&](float value, int token) {
-    const uint64_t key = key_of(value, token);
+    const uint64_t key = key_if_possible(value, token);
     if (key < before && key > best) best = key;
   });
   return cluster.largest(best);
@@ -86,7 +79,7 @@ __device__ uint64_t read_logits(const SampleRow& row, const float* logits, const
     x = comparable(x, allows);
     if (x > most) most = x, token_of_most = token;
   });
-  if (row.banned.empty()) return cluster.largest(key_of(most, token_of_most));
+  if (row.banned.empty()) return cluster.largest(key_if_possible(most, token_of_most));
 
   __syncthreads();
   for (size_t i = threadIdx.x; i < row.banned.size(); i += kThreads)
@@ -184,7 +177,7 @@ __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 2)
     uint64_t next = best;
     for (; tops < min(row.logprobs, kMaxLogprobs) && next != 0; ++tops) {
       if (speaker && result)
-        result->top[tops] = {token_of(next), float(double(value_of(next)) - total)};
+        result->top[tops] = {id_of(next), float(double(value_of(next)) - total)};
       next = next_largest(share, cluster, next);
     }
   }
@@ -192,7 +185,7 @@ __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 2)
     penalise(row, share);
     best = next_largest(share, cluster, kBeforeAll);
   }
-  int token = best != 0 ? token_of(best) : -1;
+  int token = best != 0 ? id_of(best) : -1;
   bool mine = speaker;
   if (best != 0 && row.temperature > 0) {
     weigh(row, share, value_of(best));
