@@ -28,6 +28,7 @@ test: packages-test
 	cmake --preset release -DROSE_TESTS=ON -DROSE_BENCHES=ON -DROSE_WERROR=ON >/dev/null
 	cmake --build build
 	ctest --test-dir build --output-on-failure -j2
+	@grep ': not run: ' build/Testing/Temporary/LastTest.log || true
 	tests/client/run.sh build
 	tests/web/run.sh build
 	$(MAKE) test-asan

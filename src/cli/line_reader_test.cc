@@ -26,11 +26,8 @@ class LineReaderTest : public ::testing::Test {
     history_ = ::testing::TempDir() + "/rose_history/lines";
     std::filesystem::remove_all(::testing::TempDir() + "/rose_history");
     ::setenv("TERM", "xterm", 1);
-    if (::openpty(&user_, &program_, nullptr, nullptr, nullptr) != 0) {
-      std::fprintf(stderr, "LineReaderTest: not run: this computer gives no terminal: %s\n",
-                   std::strerror(errno));
-      GTEST_SKIP();
-    }
+    if (::openpty(&user_, &program_, nullptr, nullptr, nullptr) != 0)
+      GTEST_SKIP() << "this computer gives no terminal: " << std::strerror(errno);
     in_ = ::fdopen(program_, "r");
     out_ = ::fdopen(::dup(program_), "w");
     ::fcntl(user_, F_SETFL, O_NONBLOCK);

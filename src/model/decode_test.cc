@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "kernels/decode/decode.h"
 #include "testing/model_rig.h"
 
 namespace rose {
@@ -114,6 +115,41 @@ TEST_F(DecodeAtOnce, sizes_of_the_published_models) {
     for (const Ops* ops : at_once())
       expect_decodes(*ops, {.model = folder, .load_format = "dummy"});
     std::filesystem::remove_all(folder);
+  }
+}
+
+// What a backend is handed that says it can do all layers at once, and then that it cannot.
+std::vector<DecodeSizes> handed;
+bool look_and_refuse(Stream&, const Decode& op) {
+  handed.push_back(sizes_of(op));
+  Decode wrong = op;
+  ++wrong.heads;
+  EXPECT_DEATH(sizes_of(wrong), "decode: qkv_bias is .*, but .heads . 2 kv_heads. head_dim is");
+  std::vector<DecodeLayer> layers(op.layers.begin(), op.layers.end());
+  wrong = op;
+  wrong.layers = layers;
+  ++layers.back().down.rows;
+  EXPECT_DEATH(sizes_of(wrong), "decode: down is 16 x .193, 192., wanted 16 x .192, 192.");
+  return false;
+}
+
+TEST(DecodeHanded, single_tokens_alone_and_their_sizes) {
+  Ops table = reference_ops();
+  table.decode = look_and_refuse;
+  ModelRig rig(table, "bf16", kDemoFolder);
+  const Prompt prompt = {5, 700, 31, 4};
+  const std::vector<Step> steps = {{{0, 0, 1}}, {{0, 1, 2}}, {{0, 3, 1}}};
+  const Values watched = rig.run({prompt}, steps).logits[0];
+  EXPECT_TRUE(handed.empty()) << "nobody could see the layers";
+  rig.watches = false;
+  EXPECT_TRUE(close(rig.run({prompt}, steps).logits[0], watched));
+  ASSERT_EQ(handed.size(), 2u);
+  for (const DecodeSizes& size : handed) {
+    EXPECT_EQ(size.hidden, 192);
+    EXPECT_EQ(size.experts, 16);
+    EXPECT_EQ(size.top_k, 4);
+    EXPECT_EQ(size.ffn, 192);
+    EXPECT_EQ(size.kv_heads, 2);
   }
 }
 

@@ -86,42 +86,36 @@ ProductWeights weights_of(const Weight& w, const Tensor& bias) {
 }
 
 // Of the sizes and formats that the kernel is made for.
-bool fits(const Decode& op) {
-  const DecodeLayer& first = op.layers[0];
-  const int64_t hidden = op.x.dim(1), ffn = first.down.columns, values = first.out.columns;
-  const int64_t kv_heads = first.kv.pages.dim(1), experts = first.router.dim(0);
-  const int blocks = multiprocessors();
+bool fits(const Decode& op, const DecodeSizes& size, int blocks) {
   const auto formats_fit = [](const DecodeLayer& l) {
     return l.qkv.format == Format::fp8 && l.out.format == Format::fp8 &&
-           l.gate_up.format == Format::mxfp4_fp8 && l.down.format == Format::mxfp4_fp8;
+           l.gate_up.format == Format::mxfp4_fp8 && l.down.format == Format::mxfp4_fp8 &&
+           l.kv.pages.dtype == DType::bf16;
   };
-  const auto width_fits = [](int64_t columns) {
+  const auto width_fits = [](int columns) {
     return columns % kTile == 0 && columns > kTile && columns <= kMaxHidden;
   };
-  return op.batch->tokens == 1 && op.x.dtype == DType::bf16 &&
-         first.kv.pages.dtype == DType::bf16 && int(op.layers.size()) <= kMaxDecodeLayers &&
-         std::all_of(op.layers.begin(), op.layers.end(), formats_fit) && width_fits(hidden) &&
-         width_fits(ffn) && op.head_dim == kTileDim && op.heads <= kHeads * kv_heads &&
-         kv_heads <= std::min(blocks, kMaxKvHeads) && first.qkv.rows <= kMaxQkv &&
-         values * 2 <= int64_t(sizeof(Shared::tokens)) &&
-         experts <= std::min(blocks, kMaxExperts) && op.expert_weights.dim(1) <= kMaxTopK;
+  return op.x.dtype == DType::bf16 && int(op.layers.size()) <= kMaxDecodeLayers &&
+         std::all_of(op.layers.begin(), op.layers.end(), formats_fit) && width_fits(size.hidden) &&
+         width_fits(size.ffn) && op.head_dim == kTileDim && op.heads <= kHeads * size.kv_heads &&
+         size.kv_heads <= std::min(blocks, kMaxKvHeads) && op.layers[0].qkv.rows <= kMaxQkv &&
+         op.heads * op.head_dim * 2 <= int(sizeof(Shared::tokens)) &&
+         size.experts <= std::min(blocks, kMaxExperts) && size.top_k <= kMaxTopK;
 }
 
 }  // namespace
 
 bool decode(Stream& stream, const Decode& op) {
-  if (!fits(op)) return false;
-  const DecodeLayer& first = op.layers[0];
-  const int64_t hidden = op.x.dim(1), experts = first.router.dim(0), ffn = first.down.columns;
-  const int64_t top_k = op.expert_weights.dim(1), kv_heads = first.kv.pages.dim(1);
-  const int64_t values = int64_t(op.heads) * op.head_dim;
+  const DecodeSizes size = sizes_of(op);
   const int blocks = multiprocessors();
+  if (!fits(op, size, blocks)) return false;
   constexpr int kSharedBytes = kWarpgroups * kRingBytes + int(sizeof(Shared));
   if (resident_blocks<decode_kernel>("decode", kThreads, kSharedBytes) < blocks) return false;
 
+  const DecodeLayer& first = op.layers[0];
   DecodeParams params = {.shapes = {shape_of(first.qkv, kQkv, 1), shape_of(first.out, kOut, 1),
-                                    shape_of(first.gate_up, kGateUp, int(top_k)),
-                                    shape_of(first.down, kDown, int(top_k))}};
+                                    shape_of(first.gate_up, kGateUp, size.top_k),
+                                    shape_of(first.down, kDown, size.top_k)}};
   for (int i = 0; i < kProducts; ++i) {  // also what a block has must fit
     ProductShape& shape = params.shapes[i];
     const int groups = shape.matrices * shape.groups;
@@ -134,17 +128,17 @@ bool decode(Stream& stream, const Decode& op) {
   }
   const auto take = [&](DType dtype, int64_t n) { return stream.scratch->take(dtype, {n}); };
   params.layers = int(op.layers.size());
-  params.hidden = int(hidden), params.heads = op.heads, params.kv_heads = int(kv_heads);
-  params.experts = int(experts), params.top_k = int(top_k), params.ffn = int(ffn);
+  params.hidden = size.hidden, params.heads = op.heads, params.kv_heads = size.kv_heads;
+  params.experts = size.experts, params.top_k = size.top_k, params.ffn = size.ffn;
   params.eps = op.eps, params.limit = op.limit, params.alpha = op.alpha, params.scale = op.scale;
   params.concentration = op.rope.concentration;
   params.inverse_frequency = op.rope.inverse_frequency.as<float>();
   params.position = op.batch->positions.as<int>();
   params.x = elements<Bf16>(op.x);
-  params.attended = elements<Bf16>(take(DType::bf16, values));
-  params.parts = take(DType::f32, kv_heads * kMaxSplits * kPart).as<float>();
-  params.logits = take(DType::f32, experts).as<float>();
-  params.gated = elements<Bf16>(take(DType::bf16, top_k * ffn));
+  params.attended = elements<Bf16>(take(DType::bf16, op.heads * op.head_dim));
+  params.parts = take(DType::f32, size.kv_heads * kMaxSplits * kPart).as<float>();
+  params.logits = take(DType::f32, size.experts).as<float>();
+  params.gated = elements<Bf16>(take(DType::bf16, size.top_k * size.ffn));
   params.rows = elements<Bf16>(op.expert_rows);
   params.weights = op.expert_weights.as<float>();
   for (size_t i = 0; i < op.layers.size(); ++i) {

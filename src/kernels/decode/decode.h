@@ -43,4 +43,10 @@ struct Decode {
   float alpha = 1.702f;
 };
 
+struct DecodeSizes {
+  int hidden, experts, top_k, ffn, kv_heads;
+};
+// That all operands of all layers agree on; else it stops.
+DecodeSizes sizes_of(const Decode& op);
+
 }  // namespace rose
